@@ -1,4 +1,4 @@
-//! An echo server over our own TCP/IP on a TUN, which is made once, by root:
+//! An echo server over plumbline's own TCP/IP on a TUN. Root creates the TUN once:
 //!
 //! ```text
 //! sudo ip tuntap add dev plumb0 mode tun user $USER

@@ -1,4 +1,5 @@
-//! Fetches a page over our own TCP/IP on a TUN, which is made as `echo_server` says:
+//! Fetches a page over plumbline's own TCP/IP on a TUN. The `echo_server` example has the commands
+//! that create the TUN:
 //!
 //! ```text
 //! busybox httpd -f -p 10.82.0.1:80 -h /usr/share/common-licenses &
@@ -43,8 +44,11 @@ async fn fetch(server: SocketAddr, path: &str) -> Result<(), Box<dyn Error>> {
     std::io::stdout().write_all(&page)?;
 
     let status = stream.status()?;
-    let (counted, rtt) = (status.statistics, status.srtt.unwrap_or_default());
-    let (bytes, segments, again) = (counted.bytes_in, counted.segments_in, counted.retransmissions);
+    let counted = status.statistics;
+    let rtt = status.srtt.unwrap_or_default();
+    let bytes = counted.bytes_in;
+    let segments = counted.segments_in;
+    let again = counted.retransmissions;
     eprintln!("{bytes} bytes in {segments} segments, round trip {rtt:?}, {again} sent again");
     Ok(())
 }

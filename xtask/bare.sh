@@ -3,10 +3,10 @@
 # development machine that already has the tools does not hide what is missing.
 #
 # The root is made by debootstrap (variant minbase) and kept as a tar file, so that a second run
-# downloads little. The commands run in mount and process namespaces of their own: whatever ends
-# this script also ends what it started and removes what it mounted. From this machine come only its
-# mirror of Debian, its proxies, certificate authorities and name servers, and where Cargo finds
-# crates.
+# downloads little. The commands run in mount and process namespaces of their own: when this script
+# ends, for any reason, all its processes end and all its mounts disappear. Of this machine's
+# settings, the root gets only the Debian mirror, proxies, certificate authorities, name servers,
+# the hosts file and Cargo's configuration.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -45,13 +45,13 @@ for program in debootstrap unshare pivot_root tar; do
         "$(case $program in debootstrap | tar) echo "$program" ;; *) echo util-linux ;; esac)"
 done
 
-# Prints the address of the mirror from which this machine has the packages of Debian labelled $1.
+# Prints the address of the Debian mirror in this machine's package sources whose label is $1.
 mirror() {
     apt-get indextargets --format '$(CREATED_BY)|$(LABEL)|$(REPO_URI)' 2>/dev/null |
         sed -n "s/^Packages|$1|//p" | head -n 1
 }
 
-# Makes the tar file of the root, once.
+# Creates the tar file of the Debian root file system.
 make_base() {
     debian=${PLUMB_DEBIAN_MIRROR:-$(mirror Debian)}
     security=${PLUMB_DEBIAN_SECURITY_MIRROR:-$(mirror Debian-Security)}
@@ -70,7 +70,8 @@ LIST
     mv "$kept/base.tar.new" "$kept/base.tar"
 }
 
-# Copies what this machine needs to reach the network, which is no part of a distribution.
+# Copies this machine's network settings, certificate authorities and Cargo configuration to the new
+# root.
 carry_network() {
     cat /etc/resolv.conf >"$new/etc/resolv.conf"
     cat /etc/hosts >"$new/etc/hosts"
@@ -86,22 +87,24 @@ carry_network() {
     done
 }
 
-# Removes the root, and ends what still runs in it.
+# Ends the processes that still run in the root, and removes it.
 clean() {
     if [ -n "$inside" ]; then
-        # With the parent goes the first process of the namespace, and with that all others.
+        # When the parent (unshare) ends, the kernel kills the first process of the process
+        # namespace, and with that process all others in the namespace.
         kill -KILL "$inside" 2>/dev/null || :
         wait "$inside" 2>/dev/null || :
     fi
     rm -rf --one-file-system "$new" "$kept/base"
 }
 
-# Prints the settings of the environment that say how to reach the network and the registries.
+# Prints the environment variables that set proxies and package registries.
 network_settings() {
     env | grep -E '^([a-zA-Z]+_proxy|[A-Z]+_PROXY|CARGO_(REGISTR|SOURCE|HTTP|NET)[A-Z_]*|PIP_[A-Z_]+|npm_config_[a-z_]+|GOPROXY)=' || :
 }
 
-# Runs in the new namespaces with the new root as the first argument: enters it, and runs the rest.
+# Script for the new namespaces. Its first argument is the new root, which it enters; it runs the
+# other arguments as a command.
 enter='
 set -e
 trap "exit 130" INT TERM
@@ -126,12 +129,13 @@ cd /plumbline
 "$@"
 '
 
-# Runs `./x $1` in the root with its output in a file too, and sets `took` and `status`.
+# Runs `./x` with these arguments in the root, with its output in a file, and sets `took` and
+# `status`.
 run() {
     output=$kept/$1.txt
     began=$(date +%s)
-    # In a job behind a script SIGINT is ignored (POSIX 2.11), also by what it runs, which the
-    # tests of interrupts would notice.
+    # A background job of a script ignores SIGINT (POSIX 2.11), and its child processes inherit
+    # that. env resets the signal, because the tests send SIGINT to programs.
     # shellcheck disable=SC2086 # options and the settings are lists of words
     unshare --mount --propagation private --pid --fork --kill-child \
         sh -c "$enter" sh "$new" \

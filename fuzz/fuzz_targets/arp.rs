@@ -3,10 +3,10 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::arp::{Arp, ArpPacket, Defence, Operation};
+use protocols::internet::arp::{Arp, ArpPacket, Defense, Operation};
 use protocols::internet::neighbor::{Cache, Event, Limits};
 use protocols::link::ethernet::MacAddress;
 use protocols::packet::Pool;
@@ -26,14 +26,14 @@ struct Host {
     bench: Bench,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut host = Host {
         arp: Arp::new(MAC),
         cache: Cache::new(LIMITS),
         pool: Pool::new(16, 64),
         bench: Bench::default(),
     };
-    host.arp.hold(US, Defence::Keep, &mut host.bench.cx()).expect("the first address");
+    host.arp.hold(US, Defense::Keep, &mut host.bench.cx()).expect("the first address");
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
         host.happens(verb, &mut script);
@@ -54,7 +54,7 @@ impl Host {
             4 => self.send(last),
             5 => {
                 let address = Ipv4Addr::new(10, 0, 0, last);
-                _ = self.arp.claim(address, Defence::GiveUp, &mut self.bench.cx());
+                _ = self.arp.claim(address, Defense::GiveUp, &mut self.bench.cx());
             }
             6 => self.bench.advance_millis(1 << (last & 15)),
             _ => self.bench.advance_to(self.cache.deadline().or(self.arp.deadline())),

@@ -4,7 +4,7 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::dhcp::{Client, Event, Kind, Message, Op, Options, Settings};
@@ -25,7 +25,7 @@ struct Host {
     unchecked: Option<Ipv4Addr>,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     // A message that can be parsed survives a round trip through `emit`.
     if let Ok(message) = Message::parse(input) {
         assert_eq!(Message::parse(&message.emit()), Ok(message));

@@ -1,9 +1,9 @@
-//! A script of whole frames into a station on an Ethernet segment that configures its addresses: it
-//! comes to rest after each frame, keeps few packets, and sends only valid frames.
+//! A script of whole frames into a station on an Ethernet segment that configures its addresses:
+//! the station becomes idle after each frame, keeps few packets, and sends only valid frames.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{one_of_each, repair_all};
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
@@ -40,7 +40,7 @@ struct Host {
     scheduler: Scheduler,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let mut host = Host::new(script.byte().unwrap_or(0));
     host.come_to_rest();
@@ -92,7 +92,8 @@ impl Host {
     fn come_to_rest(&mut self) {
         let mut steps = 0;
         loop {
-            let (station, application) = (&mut self.station, &mut Silent);
+            let station = &mut self.station;
+            let application = &mut Silent;
             while self.scheduler.run_one(station, application, &mut self.bench.cx()).is_some() {
                 steps += 1;
                 assert!(steps < STEPS_MAX, "the station comes to rest");

@@ -1,9 +1,9 @@
-//! Arbitrary bytes as the control connection of an FTP server, split or whole: the replies are the
-//! same, no command contains a line end, and replies stay within their limit.
+//! Arbitrary bytes as the input of an FTP server's control connection: split or whole, they cause
+//! the same replies, no command contains a line end, and replies stay within their limit.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::ftp::server::{
     Account, FileError, LoginAnswer, Outcome, Rights, Server, ServerEvent, ServerSettings,
@@ -11,7 +11,7 @@ use protocols::application::ftp::server::{
 use protocols::application::ftp::{Command, Reply, ReplyReader, VirtualPath};
 use std::net::{Ipv4Addr, SocketAddr};
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     for line in input.split(|&byte| byte == b'\n') {
         _ = Command::parse(line);
     }
@@ -41,7 +41,9 @@ fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
             }
         }
     }
-    let (mut reader, mut rest, mut replies) = (ReplyReader::default(), &said[..], Vec::new());
+    let mut reader = ReplyReader::default();
+    let mut rest = &said[..];
+    let mut replies = Vec::new();
     while let Ok(Some(reply)) = reader.next(&mut rest, &mut bench.cx()) {
         replies.push(reply);
     }

@@ -3,14 +3,14 @@
 //! representation is lossless.
 #![no_main]
 
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::ftp::data::{DataError, Decoded, Decoder, Encoder, supported};
 use protocols::application::ftp::{
     ByteSize, Format, Mode, Representation, Structure, Type, WordFormat,
 };
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let [choice, bits, cut, bytes @ ..] = input else { return };
     let Some(representation) = representation(*choice, *bits) else { return };
     let cut = usize::from(*cut) + 1;
@@ -61,7 +61,8 @@ fn representation(choice: u8, bits: u8) -> Option<Representation> {
 
 fn decoded(representation: &Representation, wire: &[u8], cut: usize) -> Result<Vec<u8>, DataError> {
     let mut decoder = Decoder::new(representation).expect("it is supported");
-    let (mut file, mut out) = (Vec::new(), Vec::new());
+    let mut file = Vec::new();
+    let mut out = Vec::new();
     for mut piece in wire.chunks(cut) {
         while decoder.decode(&mut piece, &mut out)? != Decoded::NeedsInput {
             file.append(&mut out);

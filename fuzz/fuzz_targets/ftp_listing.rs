@@ -3,7 +3,7 @@
 //! the same entries within its limits. Any pattern is matched against any name.
 #![no_main]
 
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::ftp::listing::{
     Collector, Dialect, Entry, FactSet, LINE_MAX_BYTES, ListForm, ListReader, Pattern, Unread,
@@ -13,7 +13,7 @@ use protocols::application::ftp::{LocalName, Timestamp};
 
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut reader = ListReader::new(NOW);
     for line in input.split(|&byte| byte == b'\n') {
         for entry in [reader.line(line), parse_facts(line)].into_iter().flatten() {

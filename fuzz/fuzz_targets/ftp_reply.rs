@@ -1,9 +1,10 @@
-//! Arbitrary bytes as the replies of an FTP server: split or whole, they parse the same; a client
-//! does not panic, connects only to its server, and displays no control characters.
+//! Arbitrary bytes as the replies of an FTP server: split or whole, the bytes parse to the same
+//! replies. A client does not panic, connects only to its server, and displays no control
+//! characters.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::ftp::user::{
     Features, ListKind, Task, TlsUse, User, UserEvent, UserSettings,
@@ -14,7 +15,7 @@ use protocols::application::ftp::{
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let cut = input.first().map_or(1, |&byte| usize::from(byte % 32) + 1);
     let whole = read(input, input.len().max(1));
     assert_eq!(whole, read(input, cut));
@@ -32,7 +33,9 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 });
 
 fn read(input: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
-    let (mut bench, mut reader, mut replies) = (Bench::default(), ReplyReader::default(), vec![]);
+    let mut bench = Bench::default();
+    let mut reader = ReplyReader::default();
+    let mut replies = vec![];
     for mut piece in input.chunks(cut) {
         while let Some(reply) = reader.next(&mut piece, &mut bench.cx())? {
             replies.push(reply);

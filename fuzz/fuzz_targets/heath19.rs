@@ -1,10 +1,10 @@
-//! Arbitrary bytes from a host into the Heath-19, interleaved with keystrokes: split or whole they
-//! paint the same screen, the cursor stays on it, the queues are limited, and the rendering matches
-//! the screen.
+//! Arbitrary bytes from a host into the Heath-19, interleaved with keystrokes: split or whole, the
+//! bytes paint the same screen, the cursor stays on the screen, the queues are limited, and the
+//! rendering matches the screen.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::terminal::heath19::{Heath19, Key, Modifiers, Switches};
@@ -13,7 +13,7 @@ use protocols::terminal::{Picture, Terminal, draw};
 /// Limit of queued replies, plus one transmitted page.
 const OUTPUT_MAX: usize = 256 + 24 * 80 * 10 + 1;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let (Some(s401), Some(s402), Some(cut)) = (script.byte(), script.byte(), script.byte()) else {
         return;
@@ -27,7 +27,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 });
 
 fn paint<'a>(switches: Switches, pieces: impl IntoIterator<Item = &'a [u8]>) -> Heath19 {
-    let (mut bench, mut terminal) = (Bench::default(), Heath19::new(switches));
+    let mut bench = Bench::default();
+    let mut terminal = Heath19::new(switches);
     terminal.transmit_on_request(true);
     for piece in pieces {
         terminal.receive(piece, &mut bench.cx());
@@ -36,9 +37,11 @@ fn paint<'a>(switches: Switches, pieces: impl IntoIterator<Item = &'a [u8]>) -> 
 }
 
 fn with_keys(switches: Switches, mut script: Script<'_>) {
-    let (mut bench, mut terminal) = (Bench::default(), Heath19::new(switches));
+    let mut bench = Bench::default();
+    let mut terminal = Heath19::new(switches);
     terminal.transmit_on_request(true);
-    let (mut screen, mut old) = (Terminal::new(80, 25), Picture::new(80, 25));
+    let mut screen = Terminal::new(80, 25);
+    let mut old = Picture::new(80, 25);
     while let Some(len) = script.byte() {
         terminal.receive(script.piece(usize::from(len % 64)), &mut bench.cx());
         let key = match script.byte().unwrap_or(0) {

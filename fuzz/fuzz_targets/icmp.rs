@@ -3,7 +3,7 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, datagram, echo, error, fill, quote, repair_icmp};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::icmp::Message;
@@ -15,7 +15,7 @@ const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.
 const CONTENT_MAX: usize = 1480;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let input = &input[..input.len().min(CONTENT_MAX)];
     let mut repaired = input.to_vec();
     repair_icmp(&mut repaired);
@@ -41,7 +41,8 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn receive(message: &[u8]) {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     let probe =
         internet.make_echo_request(PEER.into(), 1, 2, PAYLOAD_LEN, &mut pool, &mut bench.cx());

@@ -3,7 +3,7 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER_V6, US, US_V6, fill, header_v6};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::addresses::Address;
@@ -17,7 +17,7 @@ const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.
 const CONTENT_MAX: usize = 1460;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let input = &input[..input.len().min(CONTENT_MAX)];
     let mut repaired = input.to_vec();
     icmpv6::seal(PEER_V6, US_V6, &mut repaired);
@@ -47,7 +47,8 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn receive(message: &[u8]) {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     internet.add_address(Address::lasting(US_V6.into(), 64)).expect("an address of a host");
     let cx = &mut bench.cx();

@@ -3,14 +3,14 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{US, fill, one_of_each, repair_header};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::Internet;
 use protocols::internet::ipv4::{HEADER_LEN, Header, Parsed};
 use protocols::packet::Pool;
 
-fuzz_target!(init: plant(&one_of_each()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&one_of_each()), |input: &[u8]| {
     let mut repaired = input.to_vec();
     repair_header(&mut repaired);
     for bytes in [input, &repaired] {
@@ -36,7 +36,8 @@ fn agrees_with(parsed: &Parsed, bytes: &[u8]) {
 }
 
 fn receive(bytes: &[u8]) {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     for _ in 0..2 {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");

@@ -3,7 +3,7 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER_V6, US, US_V6, fill, header_v6, repair_payload_length};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::Internet;
@@ -12,7 +12,7 @@ use protocols::internet::icmpv6;
 use protocols::internet::ipv6::{self, End, FRAGMENT, Fragment, HEADER_LEN, Header};
 use protocols::packet::Pool;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut repaired = input.to_vec();
     repair_payload_length(&mut repaired);
     for bytes in [input, &repaired] {
@@ -67,7 +67,8 @@ fn walks(next_header: u8, payload: &[u8]) {
 }
 
 fn receive(bytes: &[u8]) {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, 1500));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     internet.add_address(Address::lasting(US_V6.into(), 64)).expect("an address of a host");
     for _ in 0..2 {

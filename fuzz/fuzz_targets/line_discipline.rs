@@ -1,13 +1,13 @@
 //! Arbitrary bytes typed into a line: canonicalization is idempotent, and the line discipline reads
-//! the typed and the canonical form alike.
+//! the same text from the typed and the canonical form.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::terminal::line_discipline::{Conventions, LineDiscipline, canonical};
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     // Beyond the line limit, the typed form loses bytes that the shorter canonical form still
     // holds.
     let Some(typed) = input.get(..input.len().min(1000)) else { return };
@@ -18,7 +18,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 });
 
 fn read(typed: &[u8]) -> Option<Vec<u8>> {
-    let (mut bench, mut discipline) = (Bench::default(), LineDiscipline::default());
+    let mut bench = Bench::default();
+    let mut discipline = LineDiscipline::default();
     discipline.receive(typed, &mut bench.cx());
     discipline.receive(b"\n", &mut bench.cx());
     discipline.event()

@@ -1,9 +1,10 @@
-//! Arbitrary bytes from a line into LLP, split anywhere, while the other direction sends: it can
-//! transmit whatever it offers, no timer stays due, and every packet is returned.
+//! Arbitrary bytes from a line into LLP, split anywhere, while the other direction sends: LLP
+//! transmits bytes whenever it reports pending output, no timer stays due, and every packet is
+//! returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::fill;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +21,7 @@ struct Line {
     wire: Vec<u8>,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut line = Line {
         bench: Bench::default(),
         pool: Pool::new(6, MTU),
@@ -98,7 +99,12 @@ fn received(bytes: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let packet = [&[REQ][..], &IP_HEADER, b"data", &[ESC, 1], &[END]].concat();
     let answer = [&[ACK, REQ][..], &ADDRESS_HEADER, &[10, 0, 0, 1, END]].concat();
-    let (transmit, send, wait, collect, ask, serve) = (250, 19, 4, 5, 6, 7);
+    let transmit = 250;
+    let send = 19;
+    let wait = 4;
+    let collect = 5;
+    let ask = 6;
+    let serve = 7;
     vec![
         [&received(&packet)[..], &[transmit, collect]].concat(),
         [&[send], &b"12345678"[..], &[transmit], &received(&[ACK]), &[transmit, collect]].concat(),

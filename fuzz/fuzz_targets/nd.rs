@@ -1,10 +1,10 @@
-//! A script of Neighbor Discovery messages, arbitrary bytes after a type, to a host that
-//! autoconfigures addresses and follows routers: every list keeps its limit, and all output can be
-//! parsed.
+//! A script of Neighbor Discovery messages (a type and arbitrary bytes) to a host that
+//! autoconfigures its addresses and uses the advertised routers: every list keeps its limit, and
+//! all output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::nd::{
@@ -25,10 +25,12 @@ struct Host {
     bench: Bench,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
-    let (secret, takes_router_advertisements) = (Secret([1, 2]), true);
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
+    let secret = Secret([1, 2]);
+    let takes_router_advertisements = true;
     let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
-    let (discovery, cache) = (Discovery::new(settings), Cache::default());
+    let discovery = Discovery::new(settings);
+    let cache = Cache::default();
     let mut host = Host { discovery, cache, bench: Bench::default() };
     host.discovery.start(&mut host.bench.cx());
     let mut script = Script(input);
@@ -63,7 +65,8 @@ impl Host {
     }
 
     fn receive(&mut self, bytes: &[u8], source: Ipv6Addr, destination: Ipv6Addr) {
-        let (cache, cx) = (&mut self.cache, &mut self.bench.cx());
+        let cache = &mut self.cache;
+        let cx = &mut self.bench.cx();
         self.discovery.receive(bytes, source, destination, HOP_LIMIT, cache, cx);
     }
 
@@ -72,7 +75,8 @@ impl Host {
         let mut sent = 0;
         while let Some(outgoing) = self.discovery.transmit(&mut self.bench.cx()) {
             sent += 1;
-            let (source, destination) = (outgoing.source, outgoing.destination);
+            let source = outgoing.source;
+            let destination = outgoing.destination;
             let bytes = outgoing.message.emit(source, destination);
             let parsed = Message::parse(&bytes, source, destination, HOP_LIMIT);
             assert_eq!(parsed.expect("what we send can be read").message, outgoing.message);

@@ -3,18 +3,19 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::link::ppp::{Credentials, Demand, ESCAPE, FLAG, Method, Settings};
+use protocols::link::ppp::{Credentials, RequiredAuthentication, ESCAPE, FLAG, Method, Settings};
 use protocols::link::{Event, Ppp};
 use protocols::packet::Pool;
 use std::net::Ipv4Addr;
 
 const MTU: usize = 128;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((settings, mut rest)) = input.split_first() else { return };
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, MTU));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, MTU);
     let mut ends = [end(*settings), end(settings ^ 0x40)];
     ends.iter_mut().for_each(|end| end.open(&mut bench.cx()));
     let [us, other] = &mut ends;
@@ -55,7 +56,7 @@ fn end(settings: u8) -> Ppp {
             spare_address: Some(Ipv4Addr::new(10, 0, 0, 2)),
             wants_name_servers: settings & 8 != 0,
             credentials: Some(guest()),
-            demand: (settings & 1 != 0).then(|| Demand { method, accepted: vec![guest()] }),
+            demand: (settings & 1 != 0).then(|| RequiredAuthentication { method, accepted: vec![guest()] }),
             ..Settings::default()
         },
     )

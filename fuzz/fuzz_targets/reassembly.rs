@@ -1,9 +1,9 @@
 //! Arbitrary fragments of one datagram, checked against a byte map: the reassembler completes or
-//! discards the datagram at the same fragment as the map, and then holds no data.
+//! discards the datagram at the same fragment as the map, and keeps no data after that.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::reassembly::{FRAGMENTS_MAX, Fragment, Key, Outcome, Reassembler};
 use std::net::Ipv4Addr;
@@ -13,9 +13,10 @@ const STEP: usize = 5;
 const HEADERS: [u8; 20] = [0x45; 20];
 const LEN_MAX: usize = 65_535;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
-    let (mut bench, mut reassembler, mut map) =
-        (Bench::default(), Reassembler::default(), Map::default());
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
+    let mut bench = Bench::default();
+    let mut reassembler = Reassembler::default();
+    let mut map = Map::default();
     for step in input.chunks_exact(STEP) {
         let [o0, o1, l0, l1, flags] = *step else { return };
         let offset = usize::from(u16::from_be_bytes([o0, o1])) % 8192 * 8;
@@ -49,7 +50,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 fn seeds() -> Vec<Vec<u8>> {
     let script = |steps: &[(u16, u16, u8)]| {
         let bytes = steps.iter().flat_map(|(unit, len, flags)| {
-            let ([u0, u1], [l0, l1]) = (unit.to_be_bytes(), len.to_be_bytes());
+            let [u0, u1] = unit.to_be_bytes();
+            let [l0, l1] = len.to_be_bytes();
             [u0, u1, l0, l1, *flags]
         });
         bytes.collect()

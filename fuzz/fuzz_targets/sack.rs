@@ -1,16 +1,17 @@
-//! A script of transmissions, acknowledgments and SACK blocks into the flight of a connection:
-//! after every step it agrees with a model of each byte.
+//! A script of transmissions, acknowledgments and SACK blocks into the record of a connection's
+//! outstanding data: after every step the record agrees with a model of each byte.
 #![no_main]
 
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::time::Instant;
-use protocols::transport::tcp::flight::{Delivery, Flight, Judgment};
+use protocols::transport::tcp::flight::{Delivery, Flight, LossVerdict};
 use protocols::transport::tcp::seq::Seq;
 
-/// First sequence number, chosen so that the numbers wrap within a script.
+/// First sequence number, chosen so that sequence numbers wrap around within a script.
 const FIRST: Seq = Seq(0xFFFF_FE00);
-/// Maximum number of outstanding bytes in the model; more would only be slower.
+/// Maximum number of outstanding bytes in the model; a larger number would only make the target
+/// slower.
 const OUT_MAX: usize = 4096;
 
 /// State of one outstanding byte.
@@ -73,15 +74,16 @@ impl Both {
         let len = len.min(self.bytes.len());
         let mut delivery = Delivery::default();
         self.flight.acknowledge(self.at(len), &mut delivery, self.instant());
-        let news = self.bytes.drain(..len).filter(|byte| !byte.is_sacked).count();
-        assert_eq!(delivery.delivered, news as u64);
+        let newly_delivered = self.bytes.drain(..len).filter(|byte| !byte.is_sacked).count();
+        assert_eq!(delivery.delivered, newly_delivered as u64);
         self.una = self.una + u32::try_from(len).unwrap_or(0);
     }
 
     /// Applies a block. A block that begins before the outstanding bytes or ends after them changes
     /// nothing.
     fn sack(&mut self, start: usize, len: usize) {
-        let (start, end) = (start % (OUT_MAX + 100), start % (OUT_MAX + 100) + len);
+        let start = start % (OUT_MAX + 100);
+            let end = start + len;
         let mut delivery = Delivery::default();
         let block = (self.at(start), self.at(end));
         self.flight.sack(block, &mut delivery, self.instant());
@@ -111,7 +113,7 @@ impl Both {
         let limit_at = Instant::from_nanos(limit);
         self.flight.judge(
             |sent_at, _| {
-                if sent_at < limit_at { Judgment::Lost } else { Judgment::Open }
+                if sent_at < limit_at { LossVerdict::Lost } else { LossVerdict::Open }
             },
         );
         for byte in &mut self.bytes {
@@ -124,7 +126,7 @@ impl Both {
             self.flight.forget_blocks();
             self.bytes.iter_mut().for_each(|byte| byte.is_sacked = false);
         }
-        self.flight.lose_all();
+        self.flight.mark_all_lost();
         self.bytes.iter_mut().for_each(|byte| byte.is_lost = !byte.is_sacked);
     }
 

@@ -1,9 +1,9 @@
-//! Arbitrary bytes from a line into SLIP, split anywhere: split or whole they give the same
-//! datagrams, these pass another line unchanged, and every packet is returned.
+//! Arbitrary bytes from a line into SLIP, split anywhere: split or whole, the bytes give the same
+//! datagrams, the datagrams pass a second line unchanged, and every packet is returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::fill;
 use libfuzzer_sys::fuzz_target;
 use protocols::link::slip::{END, ESC, ESC_END, ESC_ESC};
@@ -12,7 +12,7 @@ use protocols::packet::Pool;
 
 const MTU: usize = 64;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((cut, bytes)) = input.split_first() else { return };
     let whole = receive([bytes]);
     assert_eq!(receive(bytes.chunks(usize::from(cut % 16) + 1)), whole);
@@ -20,13 +20,16 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     assert_eq!(receive([&send(&whole)[..]]), whole);
 });
 
-/// Returns the datagrams in the bytes of a line, collecting them before the queue is full.
+/// Returns the datagrams in the bytes of a line. Datagrams are taken from the queue before it is
+/// full.
 fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(4, MTU));
-    let (mut link, mut datagrams) = (Slip::new(MTU), Vec::new());
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(4, MTU);
+    let mut link = Slip::new(MTU);
+    let mut datagrams = Vec::new();
     for piece in pieces {
-        // Up to one END at a time, so that the queue is emptied equally often for split and whole
-        // input.
+        // Each piece is received up to one END at a time, so that the queue is emptied equally
+        // often for split and whole input.
         for run in piece.split_inclusive(|byte| *byte == END) {
             link.receive(run, &mut pool, &mut bench.cx());
             while let Some(Event::Received(packet)) = link.event() {
@@ -42,8 +45,10 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
 }
 
 fn send(datagrams: &[Vec<u8>]) -> Vec<u8> {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(2, MTU));
-    let (mut link, mut wire) = (Slip::new(MTU), Vec::new());
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(2, MTU);
+    let mut link = Slip::new(MTU);
+    let mut wire = Vec::new();
     for datagram in datagrams {
         let packet = fill(pool.take(&mut bench.meter).expect("it came back"), datagram);
         link.send(packet, &mut bench.cx()).expect("the queue is empty");

@@ -1,9 +1,10 @@
-//! A script of whole datagrams into a station that listens and has one connection open: it comes to
-//! rest after each datagram with every packet returned, and all its output can be parsed.
+//! A script of whole datagrams into a station that listens and has one connection open: after each
+//! datagram the station becomes idle and has returned every packet to the pool, and all its output
+//! can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, datagram, one_of_each, repair_all};
 use fuzz::peer::Peer;
 use fuzz::script::Script;
@@ -37,7 +38,7 @@ impl Application for Echo {
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let tcp = &mut layers.tcp;
         if !std::mem::replace(&mut self.has_opened, true) {
-            tcp.listen(LISTENING_PORT, Profile::INTERACTIVE).expect("nobody listens yet");
+            tcp.listen(LISTENING_PORT, Profile::INTERACTIVE).expect("the port is free");
             let remote = SocketAddr::new(PEER.into(), PEER_PORT);
             tcp.open(US.into(), remote, Profile::BULK, cx).expect("the first connection");
         }
@@ -61,11 +62,12 @@ struct Host {
     station: Station,
     scheduler: Scheduler,
     application: Echo,
-    /// Peer of the connection that the station opens, and peer that connects to the station.
+    /// Peer of the connection that the station opens, and peer of the connection that the station
+    /// accepts.
     peers: [Peer; 2],
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut host = Host::new();
     host.come_to_rest();
     let mut script = Script(input);
@@ -91,7 +93,8 @@ impl Host {
     }
 
     fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
-        let (peer, count) = (usize::from(verb >> 3 & 1), usize::from(verb >> 4));
+        let peer = usize::from(verb >> 3 & 1);
+        let count = usize::from(verb >> 4);
         match verb & 7 {
             0 => self.raw(script, false),
             1 => self.raw(script, true),
@@ -118,7 +121,7 @@ impl Host {
         }
     }
 
-    /// Delivers a raw datagram from the script, preceded there by its length.
+    /// Delivers a datagram of raw bytes from the script; in the script its length precedes it.
     fn raw(&mut self, script: &mut Script<'_>, is_repaired: bool) {
         let Some(len) = script.word() else { return };
         let mut bytes = script.piece(usize::from(len)).to_vec();
@@ -134,7 +137,8 @@ impl Host {
 
     /// Runs the station until it is idle and has handed all its output to the wire.
     fn come_to_rest(&mut self) {
-        let (station, application) = (&mut self.station, &mut self.application);
+        let station = &mut self.station;
+        let application = &mut self.application;
         let mut steps = 0;
         loop {
             while self.scheduler.run_one(station, application, &mut self.bench.cx()).is_some() {
@@ -170,7 +174,8 @@ fn can_be_read(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
 /// Returns scripts in which both connections open, carry data and close, and one of each kind of
 /// datagram, unchanged and repaired.
 fn seeds() -> Vec<Vec<u8>> {
-    let (active, passive) = (0, 8);
+    let active = 0;
+    let passive = 8;
     let session =
         |peer: u8| vec![3 | peer, 4 | peer, 0x24 | peer, 4 | peer, 6, 5 | peer, 4 | peer, 6];
     let mut seeds = vec![session(active), session(passive)];

@@ -1,10 +1,10 @@
 //! A script of segments, user calls and time steps into a TCP that begins in any of its states: all
-//! output can be parsed, no packet leaks, no timer stays due, and every state that waits has a
-//! timer.
+//! output can be parsed, no packet leaks, no timer stays due, and every state that waits for the
+//! peer has a timer.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, repair_transport};
 use fuzz::peer::Peer;
 use fuzz::script::Script;
@@ -35,7 +35,7 @@ struct Host {
     with_options: bool,
 }
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let (Some(beginning), Some(kind)) = (script.byte(), script.byte()) else { return };
     let mut host = Host::new(kind);
@@ -66,7 +66,7 @@ impl Host {
     fn begin(&mut self, beginning: u8) {
         let is_passive = matches!(beginning, 0 | 2 | 11);
         if is_passive {
-            self.tcp.listen(PORT, self.profile).expect("nobody listens yet");
+            self.tcp.listen(PORT, self.profile).expect("the port is free");
         } else {
             self.open();
         }
@@ -196,7 +196,8 @@ impl Host {
             assert!(segments < SEGMENTS_MAX, "output ends");
             let bytes = segment.packet.data();
             let len = u16::try_from(bytes.len()).expect("a segment of a datagram");
-            let (from, to) = (segment.lower.source, segment.lower.destination);
+            let from = segment.lower.source;
+            let to = segment.lower.destination;
             let sum = pseudo_header(from, to, Protocol::Tcp, len).bytes(bytes);
             let parsed = Header::parse(bytes, sum, &mut self.bench.meter);
             let (header, header_len) = parsed.expect("what we send can be read");
@@ -214,7 +215,8 @@ impl Host {
 
     fn waits_for_nothing_without_a_timer(&self) {
         let Some(status) = self.id.and_then(|id| self.tcp.status(id).ok()) else { return };
-        let (state, queue) = (status.state, status.send_queue);
+        let state = status.state;
+        let queue = status.send_queue;
         let waits = match state {
             State::Established | State::CloseWait => queue > 0,
             State::FinWait2 | State::Closed => false,

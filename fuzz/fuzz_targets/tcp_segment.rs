@@ -1,23 +1,23 @@
 //! Arbitrary bytes as a TCP segment, unchanged or with a repaired checksum: a parsed header can be
-//! written and parsed again, and the known options survive that.
+//! written and parsed again, and the known options do not change.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, repair_transport};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::ipv4::Protocol;
 use protocols::internet::pseudo_header;
 use protocols::transport::tcp::header::{HEADER_LEN, Header, MAX_HEADER_LEN};
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut repaired = input.to_vec();
     repair_transport(Protocol::Tcp, PEER, US, &mut repaired);
     for segment in [input, &repaired] {
         let Some((header, len)) = read(segment) else { continue };
         assert!((HEADER_LEN..=MAX_HEADER_LEN).contains(&len) && len <= segment.len());
-        // Some options are padded for alignment when written, so not every parsed header fits
-        // again.
+        // Some options are padded for alignment when written, so a parsed header may exceed the
+        // maximum header length.
         if HEADER_LEN + header.options.len() > MAX_HEADER_LEN {
             continue;
         }

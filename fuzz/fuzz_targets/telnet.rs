@@ -1,11 +1,11 @@
-//! Arbitrary bytes from the peer into a Telnet client and server: split or whole they mean the
-//! same, and the output queue keeps its limit. Two ends whose messages cross come to rest and
-//! agree. Every option is allowed, every inspector record is formatted, and data after the start of
-//! compression is inflated.
+//! Arbitrary bytes from the peer into a Telnet client and server: split or whole, the bytes are
+//! interpreted as the same data and events, and the output queue keeps its limit. Two ends whose
+//! messages cross become idle and agree on every option. Every option is allowed, every inspector
+//! record is formatted, and data after the start of compression is inflated.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::telnet::{
@@ -20,7 +20,7 @@ const WAITING_MAX: usize = OUTPUT_LIMIT_BYTES + 4096;
 /// Upper bound on the round trips that two honest ends need to agree on everything.
 const ROUNDS_MAX: usize = 64;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else { return };
     let starts = choice & 1 != 0;
     let cut = usize::from(choice >> 4) + 1;
@@ -44,7 +44,8 @@ fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
     let mut bench = Bench::default();
     while let Some(event) = telnet.receive(&mut bytes, &mut bench.cx()) {
         if event == Event::StartTls {
-            let (left, waiting) = (bytes, telnet.output().len());
+            let left = bytes;
+            let waiting = telnet.output().len();
             assert!(telnet.receive(&mut bytes, &mut bench.cx()).is_none());
             assert_eq!((bytes, telnet.send(b"clear", &mut bench.cx())), (left, 0));
             assert_eq!(telnet.output().len(), waiting);
@@ -57,8 +58,10 @@ fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
 /// Checks that a compressed stream inflates to the same data split or whole.
 fn inflate(bytes: &[u8], cut: usize) {
     let inflated = |cut: usize| {
-        let (mut bench, mut decompressor) = (Bench::default(), Decompressor::default());
-        let (mut all, mut buffer) = (Vec::new(), [0; 512]);
+        let mut bench = Bench::default();
+        let mut decompressor = Decompressor::default();
+        let mut all = Vec::new();
+        let mut buffer = [0; 512];
         decompressor.start();
         for mut piece in bytes.chunks(cut) {
             while decompressor.is_on() {
@@ -111,7 +114,7 @@ fn server(starts_negotiation: bool) -> Telnet {
     })
 }
 
-/// Returns the same ends with START_TLS allowed too.
+/// Returns an end that also allows START_TLS.
 fn with_tls(is_user: bool) -> Telnet {
     let allows = all().with(OptionCode::START_TLS);
     if is_user {
@@ -121,13 +124,15 @@ fn with_tls(is_user: bool) -> Telnet {
     }
 }
 
-/// Returns the interpretation of the bytes: the data, the other events with their positions, and
-/// the answers.
+/// Returns the interpretation of the bytes: the data, the other events with their positions in the
+/// data, and the answers.
 fn meaning<'a>(
     telnet: &mut Telnet,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<u8>, Vec<(usize, String)>, Vec<u8>) {
-    let (mut bench, mut data, mut rest) = (Bench::default(), Vec::new(), Vec::new());
+    let mut bench = Bench::default();
+    let mut data = Vec::new();
+    let mut rest = Vec::new();
     telnet.set_inspection(true);
     telnet.start(&mut bench.cx());
     for mut piece in pieces {
@@ -171,14 +176,15 @@ fn with_nonsense(telnet: &mut Telnet, mut script: Script<'_>) {
 
 /// Makes the user call that the script selects.
 fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Bench) {
-    let (count, cx) = (usize::from(verb >> 3), &mut bench.cx());
+    let count = usize::from(verb >> 3);
+    let cx = &mut bench.cx();
     match verb & 7 {
         5 => {
             let data = script.piece(count);
             assert!(telnet.send(data, cx) <= data.len());
         }
         6 => {
-            let side = if count & 1 == 0 { Side::Us } else { Side::Him };
+            let side = if count & 1 == 0 { Side::Local } else { Side::Remote };
             let option = OptionCode(script.byte().unwrap_or(0));
             _ = telnet.ask(side, option, count & 2 == 0, cx);
         }
@@ -252,10 +258,10 @@ fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
     }
     assert!(one.negotiation_is_quiet() && other.negotiation_is_quiet());
     for row in one.options() {
-        let ours = other.is_enabled(Side::Him, row.option);
-        let his = other.is_enabled(Side::Us, row.option);
-        assert_eq!(one.is_enabled(Side::Us, row.option), ours, "{}", row.option.0);
-        assert_eq!(one.is_enabled(Side::Him, row.option), his, "{}", row.option.0);
+        let ours = other.is_enabled(Side::Remote, row.option);
+        let theirs = other.is_enabled(Side::Local, row.option);
+        assert_eq!(one.is_enabled(Side::Local, row.option), ours, "{}", row.option.0);
+        assert_eq!(one.is_enabled(Side::Remote, row.option), theirs, "{}", row.option.0);
     }
 }
 

@@ -1,10 +1,10 @@
-//! Arbitrary bytes from a host into the terminal: split or whole they paint the same screen, the
-//! cursor stays on it in any size, every wide character has its second cell, and replies are
-//! limited.
+//! Arbitrary bytes from a host into the terminal: split or whole, the bytes paint the same screen,
+//! the cursor stays on a screen of any size, every wide character has its second cell, and replies
+//! are limited.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::terminal::Terminal;
@@ -12,7 +12,7 @@ use protocols::terminal::Terminal;
 /// Limit of queued replies, bytes.
 const OUTPUT_MAX: usize = 256;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let (Some(columns), Some(rows), Some(cut)) = (script.byte(), script.byte(), script.byte())
     else {
@@ -29,7 +29,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
 });
 
 fn paint<'a>(size: (u16, u16), pieces: impl IntoIterator<Item = &'a [u8]>) -> Terminal {
-    let (mut bench, mut terminal) = (Bench::default(), Terminal::new(size.0, size.1));
+    let mut bench = Bench::default();
+    let mut terminal = Terminal::new(size.0, size.1);
     for piece in pieces {
         terminal.receive(piece, &mut bench.cx());
     }
@@ -38,11 +39,13 @@ fn paint<'a>(size: (u16, u16), pieces: impl IntoIterator<Item = &'a [u8]>) -> Te
 }
 
 fn resize_between(size: (u16, u16), mut script: Script<'_>) {
-    let (mut bench, mut terminal) = (Bench::default(), Terminal::new(size.0, size.1));
+    let mut bench = Bench::default();
+    let mut terminal = Terminal::new(size.0, size.1);
     while let Some(len) = script.byte() {
         terminal.receive(script.piece(usize::from(len % 32)), &mut bench.cx());
         if len >= 128 {
-            let (columns, rows) = (script.byte().unwrap_or(0), script.byte().unwrap_or(0));
+            let columns = script.byte().unwrap_or(0);
+            let rows = script.byte().unwrap_or(0);
             terminal.resize(u16::from(columns % 90), u16::from(rows % 40));
         }
         terminal.sent(usize::from(len));
@@ -51,7 +54,8 @@ fn resize_between(size: (u16, u16), mut script: Script<'_>) {
 }
 
 fn is_sound(terminal: &Terminal) {
-    let ((columns, rows), (row, column)) = (terminal.size(), terminal.cursor());
+    let (columns, rows) = terminal.size();
+    let (row, column) = terminal.cursor();
     assert!(columns > 0 && rows > 0 && row < rows && column < columns);
     assert!(terminal.output().len() <= OUTPUT_MAX);
     for row in 0..rows {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::tftp::{
@@ -12,7 +12,7 @@ use protocols::application::tftp::{
 
 const PORT: u16 = 2000;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     // A request that can be parsed and fits into a packet survives a round trip through `emit`.
     if let Ok(request) = Request::parse(input)
         && let Some(packet) = request.emit()
@@ -32,7 +32,9 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     let request = Request { direction: Direction::Read, name: b"f".to_vec(), mode: Mode::Octet, options };
     let mut receiver = Receiver::of_user(&request, &settings, now).unwrap();
     let mut sender = Sender::of_server(Mode::Octet, PORT, granted, &settings, now);
-    let (mut given, mut got, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut given = Vec::new();
+    let mut got = Vec::new();
+    let mut out = Vec::new();
     let mut is_honest = true;
     while let Some(verb) = script.byte() {
         match verb & 7 {
@@ -52,7 +54,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
                     got.extend_from_slice(data);
                 }
             }
-            // The network: one datagram in each direction, delivered or lost.
+            // Any other verb of the script is a network event: one datagram in each direction is
+            // delivered or lost.
             lossy => {
                 out.clear();
                 if sender.transmit(&mut out, &mut bench.cx()).is_some() && lossy == 6 {

@@ -1,9 +1,9 @@
-//! Arbitrary bytes as UDP datagrams, unchanged or with a repaired checksum, to a host with one
-//! socket that is read and one that is not: full queues drop datagrams, and no packet leaks.
+//! Arbitrary bytes as UDP datagrams, unchanged or with a repaired checksum, to a host with two
+//! sockets, of which the application reads one: full queues drop datagrams, and no packet leaks.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, datagram, error, fill, quote, repair_transport, udp};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::icmp::Unreachable;
@@ -17,7 +17,7 @@ const UNREAD_PORT: u16 = 69;
 const CONTENT_MAX: usize = 1480;
 const ROUNDS: usize = 6;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((kind, content)) = input.split_first() else { return };
     let mut content = content[..content.len().min(CONTENT_MAX)].to_vec();
     let protocol = if kind & 2 == 0 { Protocol::Udp } else { Protocol::Icmp };
@@ -39,7 +39,8 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn receive(bytes: &[u8], requires_checksum: bool) {
-    let (mut bench, mut pool) = (Bench::default(), Pool::new(8, 1500));
+    let mut bench = Bench::default();
+    let mut pool = Pool::new(8, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     let mut sockets = Udp::new(Limits { sockets: 2, datagrams: 2, bytes: 2000 });
     sockets.set_requires_checksum(requires_checksum);

@@ -1,24 +1,25 @@
-//! Arbitrary bytes into both ends of the header compression. A compressed datagram is restored
-//! unchanged at the other end. A decompressor that gets any other input restores a whole datagram
-//! or rejects it.
+//! Arbitrary bytes into both ends of Van Jacobson header compression. A compressed datagram is
+//! restored unchanged at the other end. A decompressor that gets any other input restores a whole
+//! datagram or rejects the input.
 #![no_main]
 
 use fuzz::bench::Bench;
-use fuzz::corpus::plant;
+use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{datagram, repair_header};
 use libfuzzer_sys::fuzz_target;
 use protocols::internet::ipv4::{Header, Protocol};
 use protocols::link::vj::{Compressor, Decompressor, Kind, SLOTS_MAX};
 use protocols::packet::Packet;
 
-fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
+fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((settings, mut rest)) = input.split_first() else { return };
     let mut bench = Bench::default();
     let slots = settings % SLOTS_MAX + 1;
     let mut compressor = Compressor::new(slots, settings & 0x80 != 0);
     // One decompressor receives exactly the compressor's output; the other also receives fuzzed
     // bytes.
-    let (mut honest, mut other) = (Decompressor::new(slots), Decompressor::new(slots));
+    let mut honest = Decompressor::new(slots);
+    let mut other = Decompressor::new(slots);
     while let Some((&[kind, len], after)) = rest.split_first_chunk() {
         let (piece, after) = after.split_at(after.len().min(usize::from(len)));
         rest = after;
@@ -47,7 +48,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
                 other.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
             }
             _ => {
-                other.lose();
+                other.packet_lost();
                 continue;
             }
         };

@@ -1,7 +1,7 @@
 //! Provides engines with a manually advanced clock, a random number generator with a fixed seed,
 //! and a meter.
 
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::meter::{Clock, Meter};
 use protocols::time::Duration;
 use protocols::{Cx, Instant};
@@ -12,20 +12,21 @@ pub struct Bench {
     pub now: Instant,
     /// Meter that the engines charge.
     pub meter: Meter,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Default for Bench {
     fn default() -> Self {
-        let (meter, chance) = (Meter::new(Clock::None), Chance::from_seed(1));
-        Self { now: Instant::ZERO, meter, chance }
+        let meter = Meter::new(Clock::None);
+        let rng = Rng::from_seed(1);
+        Self { now: Instant::ZERO, meter, rng }
     }
 }
 
 impl Bench {
     /// Returns a [`Cx`] that borrows this bench.
     pub fn cx(&mut self) -> Cx<'_> {
-        Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter }
+        Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter }
     }
 
     /// Advances the time by `millis`.
@@ -33,7 +34,7 @@ impl Bench {
         self.now = self.now + Duration::from_millis(millis);
     }
 
-    /// Advances the time to `deadline` unless that is past.
+    /// Advances the time to `deadline`; a `deadline` in the past changes nothing.
     pub fn advance_to(&mut self, deadline: Option<Instant>) {
         self.now = self.now.max(deadline.unwrap_or(self.now));
     }

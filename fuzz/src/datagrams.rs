@@ -1,5 +1,5 @@
-//! Well-formed datagrams for a host at [`US`], and repair of fuzzed ones: without it, a wrong
-//! checksum would end every run at the first check.
+//! Well-formed datagrams for a host at [`US`], and repair of fuzzed datagrams: without the repair,
+//! almost every input would fail the first checksum check.
 
 use protocols::checksum::Sum;
 use protocols::internet::icmp;
@@ -11,12 +11,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// IPv4 address of the host under test.
 pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// IPv4 address of its peer.
+/// IPv4 address of the peer.
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// IPv6 address of the host under test.
 pub const US_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
-/// IPv6 address of its peer.
+/// IPv6 address of the peer.
 pub const PEER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 
 /// Returns an IPv6 header of a datagram from the peer to the host under test.

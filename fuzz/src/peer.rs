@@ -1,5 +1,5 @@
-//! The peer of a TCP under test. It tracks the connection, so that a script can describe a segment
-//! as a deviation from the correct one instead of guessing sequence numbers.
+//! The peer of a TCP under test. The peer tracks the connection, so that a script can describe a
+//! segment as a deviation from the correct segment instead of guessing sequence numbers.
 
 use crate::datagrams::{PEER, US, repair_transport};
 use crate::script::Script;
@@ -15,7 +15,7 @@ pub struct Peer {
     pub port: u16,
     /// Next sequence number that the TCP under test expects from the peer.
     seq: Seq,
-    /// Sequence number after everything that the TCP under test has sent.
+    /// Sequence number that follows the data, SYN and FIN that the TCP under test has sent.
     ack: Seq,
     /// The peer's timestamp clock, and the last timestamp of the TCP under test.
     timestamps: (u32, u32),
@@ -62,7 +62,7 @@ impl Peer {
         self.segment(&self.header(flags), data)
     }
 
-    /// Returns a correct segment that acknowledges all but the last sequence number.
+    /// Returns a correct segment that acknowledges every sequence number except the last one.
     pub fn all_but_one(&self, flags: Flags) -> Vec<u8> {
         let header = self.header(flags);
         self.segment(&Header { ack: header.ack - 1, ..header }, &[])
@@ -101,7 +101,8 @@ impl Peer {
             header.urgent = script.word()?;
         }
         if has(4) {
-            let ((value, echo), by) = (self.timestamps, script.word()?);
+            let (value, echo) = self.timestamps;
+            let by = script.word()?;
             let value = moved(Seq(value), by, has(7)).0;
             header.options.timestamps = (by != 0).then_some((value, echo));
         }

@@ -1,4 +1,4 @@
-//! Reads the fuzzer's input as a script of numbers and pieces.
+//! Reads the fuzzer's input as a script of numbers and byte strings.
 
 /// Unread rest of a script.
 pub struct Script<'a>(pub &'a [u8]);

@@ -14,15 +14,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy          check what the compiler does not: sizes, layers, banned calls, paths, dependencies
-  ledger        print every requirement and attack with its tests; fail at a hole
-  bench NAME    measure ours and the peer, interleaved; see 'cargo xtask bench'
-  conformance   our TCP under the scripts of two public suites; see 'cargo xtask conformance --help'
-  soak          the simulator's campaign of faults; see './x help'
+  tidy          check the project's own rules: sizes, layers, banned calls, paths, dependencies
+  ledger        print every requirement and attack with its tests; fail if a test is missing
+  bench NAME    measure plumb and its peers, interleaved; see 'cargo xtask bench'
+  conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'
+  soak          run the simulator's fault campaign; see './x help'
   terminal-suite FOLDER
-                our terminal under the test scripts of libvterm, which are not part of the project
+                run the test scripts of libvterm (not part of the project) on plumb's terminal
   terminal-esctest FOLDER
-                our terminal under the tests of esctest, which is not part of the project";
+                run the tests of esctest (not part of the project) on plumb's terminal";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -12,36 +12,36 @@ use std::time::Duration;
 const USAGE: &str = "\
 usage: ./x soak [--seeds N] [--seed S] [--jobs J]
 
-  --seeds N   how many runs; 200 if it is not said
-  --seed S    the seed of the first one; 0 if it is not said
-  --jobs J    how many at once; one a core if it is not said";
+  --seeds N   number of runs (default 200)
+  --seed S    seed of the first run (default 0)
+  --jobs J    number of concurrent runs (default: one per core)";
 
 const SEEDS: u64 = 200;
-/// Maximum number of failures printed in full; of the others only the seeds are printed.
+/// Maximum number of failures printed in full; for further failures only the seeds are printed.
 const PRINTED_MAX: usize = 10;
 
 /// Options of the campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Order {
+struct Options {
     seeds: u64,
     first: u64,
     jobs: Option<usize>,
 }
 
-impl Order {
+impl Options {
     fn parse(arguments: &[&str]) -> Result<Self> {
-        let mut order = Self { seeds: SEEDS, first: 0, jobs: None };
+        let mut options = Self { seeds: SEEDS, first: 0, jobs: None };
         for option in arguments.chunks(2) {
             let [name, value] = option else { bail!("{USAGE}") };
             let number: u64 = value.parse().with_context(|| format!("{name} {value}\n{USAGE}"))?;
             match *name {
-                "--seeds" => order.seeds = number,
-                "--seed" => order.first = number,
-                "--jobs" => order.jobs = Some(usize::try_from(number)?.max(1)),
+                "--seeds" => options.seeds = number,
+                "--seed" => options.first = number,
+                "--jobs" => options.jobs = Some(usize::try_from(number)?.max(1)),
                 _ => bail!("{USAGE}"),
             }
         }
-        Ok(order)
+        Ok(options)
     }
 }
 
@@ -55,18 +55,18 @@ struct Outcome {
 
 /// Runs the campaign and prints its results.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
-    let order = Order::parse(arguments)?;
+    let options = Options::parse(arguments)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let jobs = order.jobs.unwrap_or(cores);
-    let mut outcome = run_all(order, jobs);
+    let jobs = options.jobs.unwrap_or(cores);
+    let mut outcome = run_all(options, jobs);
     outcome.failures.sort_by_key(|failure| failure.seed);
-    writeln!(std::io::stdout().lock(), "{}", report(order, &outcome))?;
+    writeln!(std::io::stdout().lock(), "{}", report(options, &outcome))?;
     let failed = outcome.failures.len();
-    ensure!(failed == 0, "{failed} of {} seeds failed", order.seeds);
+    ensure!(failed == 0, "{failed} of {} seeds failed", options.seeds);
     Ok(())
 }
 
-fn report(order: Order, outcome: &Outcome) -> String {
+fn report(options: Options, outcome: &Outcome) -> String {
     let failures = &outcome.failures;
     let mut report = String::new();
     for failure in failures.iter().take(PRINTED_MAX) {
@@ -80,7 +80,7 @@ fn report(order: Order, outcome: &Outcome) -> String {
     let hours = outcome.virtual_time.as_secs_f64() / 3600.0;
     let core_seconds = outcome.processor_time.as_secs_f64();
     let a_second = hours / core_seconds.max(f64::MIN_POSITIVE);
-    let Order { seeds, first, .. } = order;
+    let Options { seeds, first, .. } = options;
     let failed = failures.len();
     report += &format!(
         "{seeds} seeds from {first} on: {hours:.1} connection-hours in {core_seconds:.1} \
@@ -89,9 +89,9 @@ fn report(order: Order, outcome: &Outcome) -> String {
     report
 }
 
-fn run_all(order: Order, jobs: usize) -> Outcome {
-    let next = AtomicU64::new(order.first);
-    let end = order.first.saturating_add(order.seeds);
+fn run_all(options: Options, jobs: usize) -> Outcome {
+    let next = AtomicU64::new(options.first);
+    let end = options.first.saturating_add(options.seeds);
     let outcome = Mutex::new(Outcome::default());
     thread::scope(|scope| {
         for _ in 0..jobs {
@@ -125,15 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_has_its_usual_value() {
-        let order = Order::parse(&["--seeds", "7", "--jobs", "0"]).unwrap();
-        assert_eq!(order, Order { seeds: 7, first: 0, jobs: Some(1) });
+    fn missing_options_have_their_defaults() {
+        let options = Options::parse(&["--seeds", "7", "--jobs", "0"]).unwrap();
+        assert_eq!(options, Options { seeds: 7, first: 0, jobs: Some(1) });
     }
 
     #[test]
     fn an_option_without_its_number_and_an_unknown_one_are_refused() {
-        assert!(Order::parse(&["--seeds"]).is_err());
-        assert!(Order::parse(&["--seeds", "many"]).is_err());
-        assert!(Order::parse(&["--faults", "1"]).is_err());
+        assert!(Options::parse(&["--seeds"]).is_err());
+        assert!(Options::parse(&["--seeds", "many"]).is_err());
+        assert!(Options::parse(&["--faults", "1"]).is_err());
     }
 }

@@ -2,21 +2,23 @@
 //!
 //! The runner looks up one symbol, `packetdrill_interface_init`, and passes it a table to fill: an
 //! opaque pointer, which is the first argument of every call, and 32 functions in a fixed order.
-//! All functions have POSIX semantics and report errors with -1 and `errno`, except `netdev_send`,
-//! which injects a packet, `netdev_receive`, which waits for one, and the two that concern time.
+//! All functions have POSIX semantics and report errors with -1 and `errno`. The exceptions are
+//! `netdev_send`, which injects a packet, `netdev_receive`, which waits for a packet, and the two
+//! functions for the time of day and for sleeping.
 //!
 //! This file only converts C arguments to slices and numbers; the calls are implemented elsewhere.
-//! `fcntl` and `ioctl` are variadic in C. A function with four fixed arguments works instead where
-//! the first arguments of both are passed in the same registers, as on Linux on x86-64 and aarch64.
+//! `fcntl` and `ioctl` are variadic in C. A function with four fixed arguments replaces them on
+//! platforms that pass the first arguments of variadic and other functions in the same registers,
+//! such as Linux on x86-64 and aarch64.
 //!
 //! A panic at this boundary ends the process, so the script fails.
 
 #![expect(unsafe_code, reason = "C's pointers come in here, and nowhere else")]
 
 use crate::readiness;
-use crate::settings::Flags;
+use crate::scheduler::{Attempt, Idle, Scheduler};
+use crate::script_settings::Flags;
 use crate::socket::{Errno, Phase};
-use crate::stage::{Attempt, Idle, Stage};
 use crate::world::World;
 use libc::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, iovec, msghdr};
 use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
@@ -25,8 +27,8 @@ use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 
-/// First argument of all functions: the stage created by [`packetdrill_interface_init`].
-type Data = *const Stage;
+/// First argument of all functions: the scheduler created by [`packetdrill_interface_init`].
+type Data = *const Scheduler;
 
 /// The table that the runner passes to be filled.
 #[repr(C)]
@@ -104,12 +106,12 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
         // SAFETY: the caller passes a C string.
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
-    let stage = Box::new(Stage::new(World::new(Flags::parse(&text))));
-    // The stage is leaked, because threads of the runner may use it until the process ends.
-    let stage: &'static Stage = Box::leak(stage);
-    _ = STAGE.set(stage);
+    let scheduler = Box::new(Scheduler::new(World::new(Flags::parse(&text))));
+    // The scheduler is leaked, because threads of the runner may use it until the process ends.
+    let scheduler: &'static Scheduler = Box::leak(scheduler);
+    _ = SCHEDULER.set(scheduler);
     let interface = Interface {
-        userdata: stage,
+        userdata: scheduler,
         free,
         socket,
         bind,
@@ -147,11 +149,12 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
     unsafe { table.write(interface) };
 }
 
-/// The stage, for the one call of the runner that does not use the table.
-static STAGE: OnceLock<&'static Stage> = OnceLock::new();
+/// The scheduler, for [`preloaded_getsockopt`], which the runner does not call through the table.
+static SCHEDULER: OnceLock<&'static Scheduler> = OnceLock::new();
 
-/// Replaces the C library's function if this library is loaded first (`LD_PRELOAD`): before the
-/// assertions of a script, the runner queries `TCP_INFO` from the machine itself.
+/// Replaces the C library's `getsockopt` if this library is loaded first (`LD_PRELOAD`): before the
+/// assertions of a script, the runner queries `TCP_INFO` with a call to the C library instead of
+/// the table.
 ///
 /// # Safety
 ///
@@ -164,10 +167,10 @@ pub unsafe extern "C" fn preloaded_getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    if let Some(stage) = STAGE.get() {
-        return getsockopt(*stage, fd, level, name, value, len);
+    if let Some(scheduler) = SCHEDULER.get() {
+        return getsockopt(*scheduler, fd, level, name, value, len);
     }
-    // SAFETY: the arguments are those of this call.
+    // SAFETY: the caller passes valid arguments of getsockopt(2).
     let result = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) };
     c_int::try_from(result).unwrap_or(-1)
 }
@@ -175,14 +178,14 @@ pub unsafe extern "C" fn preloaded_getsockopt(
 /// Exit code for a script in which no further event can happen.
 const EXIT_IDLE: c_int = 3;
 
-fn stage<'a>(data: Data) -> &'a Stage {
+fn scheduler<'a>(data: Data) -> &'a Scheduler {
     // SAFETY: the runner passes the pointer made by `packetdrill_interface_init`, which is never
     // freed.
     unsafe { &*data }
 }
 
 /// Exits if no further event can happen in the script: the runner itself would wait indefinitely.
-fn or_end<T>(result: Result<T, Idle>) -> T {
+fn or_exit<T>(result: Result<T, Idle>) -> T {
     result.unwrap_or_else(|Idle| std::process::exit(EXIT_IDLE))
 }
 
@@ -261,7 +264,7 @@ fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> 
     is_ipv4.then(|| SocketAddr::new(ip.into(), u16::from_be(address.sin_port)))
 }
 
-/// Writes `from` to the caller's buffer, unless a pointer is null.
+/// Writes `from` to the caller's buffer. Does nothing if a pointer is null.
 fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
     if to.is_null() || len.is_null() {
         return;
@@ -275,8 +278,8 @@ fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
     };
     // SAFETY: `len` is the size of the runner's buffer, which need not be aligned.
     unsafe {
-        let room = *len as usize;
-        let count = room.min(size_of::<sockaddr_in>());
+        let capacity = *len as usize;
+        let count = capacity.min(size_of::<sockaddr_in>());
         std::ptr::from_ref(&address).cast::<u8>().copy_to(to.cast(), count);
         *len = socklen_t::try_from(size_of::<sockaddr_in>()).unwrap_or(socklen_t::MAX);
     }
@@ -287,26 +290,26 @@ extern "C" fn free(_: Data) {
 }
 
 extern "C" fn socket(data: Data, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    answer_number(stage(data).call(|world| world.socket(domain, kind, protocol)))
+    answer_number(scheduler(data).call(|world| world.socket(domain, kind, protocol)))
 }
 
 extern "C" fn bind(data: Data, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let address = read_address(address, len);
-    answer(stage(data).call(|world| {
+    answer(scheduler(data).call(|world| {
         let address = address.ok_or(Errno(libc::EAFNOSUPPORT))?;
         world.stream(fd)?.0.bind(address.port())
     }))
 }
 
 extern "C" fn listen(data: Data, fd: c_int, _backlog: c_int) -> c_int {
-    answer(stage(data).call(|world| {
+    answer(scheduler(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
         stream.listen(host)
     }))
 }
 
 extern "C" fn accept(data: Data, fd: c_int, peer: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    match or_end(stage(data).call_or_sleep(|world| world.accept(fd))) {
+    match or_exit(scheduler(data).call_or_sleep(|world| world.accept(fd))) {
         Ok((fd, address)) => {
             write_address(address, peer, len);
             fd
@@ -317,7 +320,7 @@ extern "C" fn accept(data: Data, fd: c_int, peer: *mut sockaddr, len: *mut sockl
 
 extern "C" fn connect(data: Data, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let remote = read_address(address, len);
-    let result = stage(data).call_or_sleep(|world| {
+    let result = scheduler(data).call_or_sleep(|world| {
         let (stream, host) = match world.stream(fd) {
             Ok(found) => found,
             Err(error) => return Attempt::Done(Err(error)),
@@ -330,28 +333,28 @@ extern "C" fn connect(data: Data, fd: c_int, address: *const sockaddr, len: sock
             }
         }
     });
-    answer(or_end(result))
+    answer(or_exit(result))
 }
 
 fn receive(data: Data, fd: c_int, buffer: &mut [u8], flags: c_int) -> Result<usize, Errno> {
-    or_end(stage(data).call_or_sleep(|world| world.read(fd, buffer, flags)))
+    or_exit(scheduler(data).call_or_sleep(|world| world.read(fd, buffer, flags)))
 }
 
 fn transmit(data: Data, fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, Errno> {
     let mut sent = 0;
-    or_end(stage(data).call_or_sleep(|world| world.write(fd, bytes, flags, &mut sent)))
+    or_exit(scheduler(data).call_or_sleep(|world| world.write(fd, bytes, flags, &mut sent)))
 }
 
 /// Receives into one buffer, and copies the data to the parts of a scattered buffer.
 fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<usize, Errno> {
-    let mut whole = vec![0; into.iter().map(|part| part.iov_len).sum()];
-    let count = receive(data, fd, &mut whole, flags)?;
-    let mut rest = whole.get(..count).unwrap_or_default();
+    let mut buffer = vec![0; into.iter().map(|part| part.iov_len).sum()];
+    let count = receive(data, fd, &mut buffer, flags)?;
+    let mut rest = buffer.get(..count).unwrap_or_default();
     for part in into {
         // SAFETY: the runner's parts are writable, for exclusive use by this call.
-        let room = unsafe { bytes_mut(part.iov_base, part.iov_len) };
-        let (now, later) = rest.split_at(rest.len().min(room.len()));
-        for (to, from) in room.iter_mut().zip(now) {
+        let target = unsafe { bytes_mut(part.iov_base, part.iov_len) };
+        let (now, later) = rest.split_at(rest.len().min(target.len()));
+        for (to, from) in target.iter_mut().zip(now) {
             *to = *from;
         }
         rest = later;
@@ -360,12 +363,12 @@ fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<
 }
 
 fn transmit_parts(data: Data, fd: c_int, from: &[iovec], flags: c_int) -> Result<usize, Errno> {
-    let mut whole = Vec::new();
+    let mut buffer = Vec::new();
     for part in from {
         // SAFETY: the runner's parts are unchanged for the duration of the call.
-        whole.extend_from_slice(unsafe { bytes(part.iov_base, part.iov_len) });
+        buffer.extend_from_slice(unsafe { bytes(part.iov_base, part.iov_len) });
     }
-    transmit(data, fd, &whole, flags)
+    transmit(data, fd, &buffer, flags)
 }
 
 extern "C" fn read(data: Data, fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
@@ -458,7 +461,7 @@ extern "C" fn sendmsg(data: Data, fd: c_int, message: *const msghdr, flags: c_in
 
 extern "C" fn fcntl(data: Data, fd: c_int, command: c_int, argument: c_long) -> c_int {
     let flags = c_int::try_from(argument & 0x7FFF_FFFF).unwrap_or(0);
-    answer_number(stage(data).call(|world| {
+    answer_number(scheduler(data).call(|world| {
         let stream = world.stream(fd)?.0;
         match command {
             libc::F_GETFL if stream.is_nonblocking => Ok(libc::O_RDWR | libc::O_NONBLOCK),
@@ -474,7 +477,7 @@ extern "C" fn fcntl(data: Data, fd: c_int, command: c_int, argument: c_long) -> 
 }
 
 extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) -> c_int {
-    let result = stage(data).call(|world| {
+    let result = scheduler(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
         if matches!(stream.phase, Phase::Listening(_)) {
             return Err(Errno(libc::EINVAL));
@@ -483,7 +486,8 @@ extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) 
         match request {
             libc::FIONREAD => {
                 let waiting = status.map_or(0, |status| status.receive_queue);
-                // Linux's socket lists count an unread FIN as a byte; this number does not.
+                // Linux's socket lists count an unread FIN as a byte; the result of FIONREAD does
+                // not.
                 Ok(c_int::try_from(waiting).unwrap_or(c_int::MAX))
             }
             libc::TIOCOUTQ => {
@@ -505,11 +509,11 @@ extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) 
 }
 
 extern "C" fn close(data: Data, fd: c_int) -> c_int {
-    answer(stage(data).call(|world| world.close(fd)))
+    answer(scheduler(data).call(|world| world.close(fd)))
 }
 
 extern "C" fn shutdown(data: Data, fd: c_int, how: c_int) -> c_int {
-    answer(stage(data).call(|world| {
+    answer(scheduler(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
         stream.shut_down(host, how)
     }))
@@ -523,7 +527,7 @@ extern "C" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    let result = stage(data).call(|world| {
+    let result = scheduler(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
         stream.option(host, (level, name))
     });
@@ -536,9 +540,9 @@ extern "C" fn getsockopt(
     }
     // SAFETY: the runner passes a buffer of the length in `len`.
     unsafe {
-        let room = bytes_mut(value, *len as usize);
-        room.iter_mut().zip(&found).for_each(|(to, from)| *to = *from);
-        *len = socklen_t::try_from(found.len().min(room.len())).unwrap_or(0);
+        let target = bytes_mut(value, *len as usize);
+        target.iter_mut().zip(&found).for_each(|(to, from)| *to = *from);
+        *len = socklen_t::try_from(found.len().min(target.len())).unwrap_or(0);
     }
     0
 }
@@ -553,17 +557,17 @@ extern "C" fn setsockopt(
 ) -> c_int {
     // SAFETY: the runner's value is unchanged for the duration of the call.
     let value = unsafe { bytes(value, len as usize) };
-    answer(stage(data).call(|world| {
+    answer(scheduler(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
         stream.set_option(host, (level, name), value)
     }))
 }
 
-/// Returns the time at which a call with `timeout` in milliseconds times out; `None` for no
-/// timeout.
+/// Returns the time at which a call with `timeout` in milliseconds times out; `None` if `timeout`
+/// is negative, which means no timeout.
 fn limit(data: Data, timeout: c_int) -> Option<protocols::Instant> {
     let millis = u64::try_from(timeout).ok()?;
-    Some(stage(data).call(|world| world.now()) + Duration::from_millis(millis))
+    Some(scheduler(data).call(|world| world.now()) + Duration::from_millis(millis))
 }
 
 extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
@@ -575,7 +579,7 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
         // call.
         unsafe { std::slice::from_raw_parts_mut(fds, usize::try_from(count).unwrap_or(0)) }
     };
-    let ready = or_end(stage(data).call_or_sleep(|world| {
+    let ready = or_exit(scheduler(data).call_or_sleep(|world| {
         for entry in fds.iter_mut() {
             let always = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
             entry.revents = world.readiness(entry.fd) & (entry.events | always);
@@ -592,7 +596,7 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
 
 extern "C" fn netdev_send(data: Data, packet: *const c_void, len: size_t) -> c_int {
     // SAFETY: the runner's packet is unchanged for the duration of the call.
-    stage(data).inject(unsafe { bytes(packet, len) });
+    scheduler(data).inject(unsafe { bytes(packet, len) });
     0
 }
 
@@ -602,25 +606,25 @@ extern "C" fn netdev_receive(
     len: *mut size_t,
     time_usecs: *mut c_longlong,
 ) -> c_int {
-    let sent = or_end(stage(data).next_sent());
+    let sent = or_exit(scheduler(data).next_sent());
     let micros = sent.at.as_nanos() / 1000;
     // SAFETY: the runner passes a buffer of the length in `len`, and space for both numbers.
     unsafe {
-        let room = bytes_mut(packet, *len);
-        room.iter_mut().zip(&sent.bytes).for_each(|(to, from)| *to = *from);
-        *len = sent.bytes.len().min(room.len());
+        let target = bytes_mut(packet, *len);
+        target.iter_mut().zip(&sent.bytes).for_each(|(to, from)| *to = *from);
+        *len = sent.bytes.len().min(target.len());
         *time_usecs = c_longlong::try_from(micros).unwrap_or(c_longlong::MAX);
     }
     0
 }
 
 extern "C" fn usleep(data: Data, micros: c_uint) -> c_int {
-    stage(data).sleep(Duration::from_micros(micros.into()));
+    scheduler(data).sleep(Duration::from_micros(micros.into()));
     0
 }
 
 extern "C" fn gettimeofday(data: Data, time: *mut libc::timeval, _zone: *mut c_void) -> c_int {
-    let micros = stage(data).look_at_clock().as_nanos() / 1000;
+    let micros = scheduler(data).read_clock().as_nanos() / 1000;
     let part = |micros: u64| c_long::try_from(micros).unwrap_or(c_long::MAX);
     let now = libc::timeval { tv_sec: part(micros / 1_000_000), tv_usec: part(micros % 1_000_000) };
     // SAFETY: the runner passes space for a time.
@@ -629,7 +633,7 @@ extern "C" fn gettimeofday(data: Data, time: *mut libc::timeval, _zone: *mut c_v
 }
 
 extern "C" fn epoll_create(data: Data, _size: c_int) -> c_int {
-    answer_number(stage(data).call(World::epoll_create))
+    answer_number(scheduler(data).call(World::epoll_create))
 }
 
 extern "C" fn epoll_ctl(
@@ -646,38 +650,41 @@ extern "C" fn epoll_ctl(
         let event = unsafe { event.read_unaligned() };
         (event.events, event.u64)
     };
-    answer(stage(data).call(|world| world.interests(set)?.control(operation, fd, events, token)))
+    answer(
+        scheduler(data).call(|world| world.interests(set)?.control(operation, fd, events, token)),
+    )
 }
 
 extern "C" fn epoll_wait(
     data: Data,
     set: c_int,
     events: *mut epoll_event,
-    room: c_int,
+    events_max: c_int,
     timeout: c_int,
 ) -> c_int {
     let limit = limit(data, timeout);
-    let room = usize::try_from(room).unwrap_or(0);
-    let result =
-        or_end(stage(data).call_or_sleep(|world| match readiness::collect(world, set, room) {
-            Ok(told) if told.is_empty() && limit.is_none_or(|limit| limit > world.now()) => {
+    let events_max = usize::try_from(events_max).unwrap_or(0);
+    let result = or_exit(scheduler(data).call_or_sleep(|world| {
+        match readiness::collect(world, set, events_max) {
+            Ok(reports) if reports.is_empty() && limit.is_none_or(|limit| limit > world.now()) => {
                 Attempt::Blocked(limit)
             }
             other => Attempt::Done(other),
-        }));
-    let told = match result {
-        Ok(told) => told,
+        }
+    }));
+    let reports = match result {
+        Ok(reports) => reports,
         Err(error) => return fail(error),
     };
-    for (at, (bits, token)) in told.iter().enumerate() {
+    for (at, (bits, token)) in reports.iter().enumerate() {
         // SAFETY: there are at most as many events as fit in the runner's array.
         unsafe { events.add(at).write_unaligned(epoll_event { events: *bits, u64: *token }) };
     }
-    c_int::try_from(told.len()).unwrap_or(c_int::MAX)
+    c_int::try_from(reports.len()).unwrap_or(c_int::MAX)
 }
 
 extern "C" fn pipe(data: Data, ends: *mut c_int) -> c_int {
-    match stage(data).call(World::pipe) {
+    match scheduler(data).call(World::pipe) {
         Ok(pair) => {
             // SAFETY: the runner passes space for two numbers.
             unsafe { ends.cast::<[c_int; 2]>().write_unaligned(pair) };
@@ -698,5 +705,5 @@ extern "C" fn splice(
 ) -> ssize_t {
     let is_nonblocking = flags & libc::SPLICE_F_NONBLOCK != 0;
     let flags = if is_nonblocking { libc::MSG_DONTWAIT } else { 0 };
-    answer_count(or_end(stage(data).call_or_sleep(|world| world.splice(from, to, len, flags))))
+    answer_count(or_exit(scheduler(data).call_or_sleep(|world| world.splice(from, to, len, flags))))
 }

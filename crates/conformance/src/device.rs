@@ -1,12 +1,14 @@
 //! A network device that segments super-segments, like one with TCP segmentation offload.
 //!
-//! The stack passes the same super-segments as to such a device, so the scripts see the packets of
-//! a wire: no segment exceeds its MSS, and only the last of a super-segment has PSH.
+//! The stack passes super-segments to this device as to an adapter with segmentation offload. The
+//! scripts see the packets after segmentation: no segment exceeds the MSS, and only the last
+//! segment of a super-segment has PSH.
 //!
-//! Scripts also check the position of PSH, which RFC 9293 §3.9.1.2 leaves to the sender except for
-//! the last byte that the user has written. On a slow path, as in the scripts, Linux builds two
-//! segments at a time, and sets PSH on the second when it sends them for the first time. For a
-//! script written for Linux the device does the same; it never clears PSH.
+//! Scripts also check which segments have PSH. RFC 9293 §3.9.1.2 requires PSH with the last byte
+//! that the user has written, and leaves the other segments to the sender. On a slow path, as in
+//! the scripts, Linux builds two segments at a time, and sets PSH on the second segment at its
+//! first transmission. For a script written for Linux the device does the same. The device never
+//! clears PSH.
 
 use protocols::checksum::Sum;
 use protocols::transport::tcp::seq::Seq;
@@ -27,12 +29,12 @@ pub(crate) struct Device {
 
 impl Device {
     /// Creates a device that sets PSH on every second segment of new data.
-    pub(crate) fn pushing() -> Self {
+    pub(crate) fn with_push_on_second_segments() -> Self {
         Self { pushed: Some(BTreeMap::new()) }
     }
 
-    /// Cuts an IPv4 datagram into segments of `segment_size` data bytes. With size 0, or if it is
-    /// short enough, it stays whole.
+    /// Cuts an IPv4 datagram into segments of `segment_size` data bytes. If `segment_size` is 0 or
+    /// not less than the data, the result is one datagram.
     pub(crate) fn cut(&mut self, datagram: Vec<u8>, segment_size: u16) -> Vec<Vec<u8>> {
         self.segments(&datagram, usize::from(segment_size)).unwrap_or_else(|| vec![datagram])
     }
@@ -51,24 +53,25 @@ impl Device {
         let count = data.len().div_ceil(segment_size);
         let mut all = Vec::with_capacity(count);
         for (number, part) in data.chunks(segment_size).enumerate() {
-            let (is_first, is_last) = (number == 0, number + 1 == count);
+            let is_first = number == 0;
+            let is_last = number + 1 == count;
             let mut tcp = tcp.to_vec();
             let seq = seq.wrapping_add(u32::try_from(number * segment_size).ok()?);
             tcp.get_mut(4..8)?.copy_from_slice(&seq.to_be_bytes());
-            let kept = if is_first { flags } else { flags & !CWR };
-            let kept = if is_last { kept } else { kept & !(FIN | PSH) };
+            let kept_flags = if is_first { flags } else { flags & !CWR };
+            let kept_flags = if is_last { kept_flags } else { kept_flags & !(FIN | PSH) };
             let end = seq.wrapping_add(u32::try_from(part.len()).ok()?);
             let is_new = self.is_new(tcp.get(..4)?.try_into().ok()?, Seq(end));
             let pushes = is_new && number % 2 == 1;
-            *tcp.get_mut(13)? = if pushes { kept | PSH } else { kept };
+            *tcp.get_mut(13)? = if pushes { kept_flags | PSH } else { kept_flags };
             tcp.extend_from_slice(part);
-            all.push(seal(ip, tcp)?);
+            all.push(with_ip_header(ip, tcp)?);
         }
         Some(all)
     }
 
-    /// Records the data sent, and returns whether a device that sets PSH sends it for the first
-    /// time.
+    /// Records that data up to `end` was sent. Returns whether that data is new; always false for a
+    /// device that does not set PSH.
     fn is_new(&mut self, ports: [u8; 4], end: Seq) -> bool {
         let Some(pushed) = &mut self.pushed else { return false };
         let sent = pushed.get(&ports).copied();
@@ -81,27 +84,27 @@ impl Device {
 }
 
 /// Prepends the IP header `ip` to a segment, and computes both checksums.
-pub(crate) fn seal(ip: &[u8], mut tcp: Vec<u8>) -> Option<Vec<u8>> {
+pub(crate) fn with_ip_header(ip: &[u8], mut tcp: Vec<u8>) -> Option<Vec<u8>> {
     let len = u16::try_from(tcp.len()).ok()?;
     let pseudo = Sum::default().bytes(ip.get(12..20)?).word(PROTOCOL_TCP.into()).word(len);
     let field = tcp.get_mut(16..18)?;
     field.fill(0);
     let checksum = pseudo.bytes(&tcp).finish().to_be_bytes();
     tcp.get_mut(16..18)?.copy_from_slice(&checksum);
-    let mut whole = ip.to_vec();
+    let mut datagram = ip.to_vec();
     let total_len = u16::try_from(ip.len()).ok()?.checked_add(len)?;
-    whole.get_mut(2..4)?.copy_from_slice(&total_len.to_be_bytes());
-    whole.get_mut(10..12)?.fill(0);
-    let checksum = Sum::default().bytes(&whole).finish().to_be_bytes();
-    whole.get_mut(10..12)?.copy_from_slice(&checksum);
-    whole.extend(tcp);
-    Some(whole)
+    datagram.get_mut(2..4)?.copy_from_slice(&total_len.to_be_bytes());
+    datagram.get_mut(10..12)?.fill(0);
+    let checksum = Sum::default().bytes(&datagram).finish().to_be_bytes();
+    datagram.get_mut(10..12)?.copy_from_slice(&checksum);
+    datagram.extend(tcp);
+    Some(datagram)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ACK, datagram};
+    use crate::test_peer::{ACK, datagram};
 
     #[test]
     fn a_super_segment_becomes_segments_with_good_checksums() {
@@ -124,23 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_short_enough_stays_whole() {
-        let whole = datagram(80, ACK, 1, 1, b"ten bytes.");
+    fn a_short_segment_is_not_divided() {
+        let datagram = datagram(80, ACK, 1, 1, b"ten bytes.");
         for segment_size in [10, 0] {
             assert_eq!(
-                Device::default().cut(whole.clone(), segment_size),
-                std::slice::from_ref(&whole)
+                Device::default().cut(datagram.clone(), segment_size),
+                std::slice::from_ref(&datagram)
             );
         }
     }
 
     #[test]
-    fn a_pushing_device_pushes_the_end_of_each_two_that_are_new() {
-        let mut device = Device::pushing();
+    fn a_pushing_device_sets_psh_on_every_second_new_segment() {
+        let mut device = Device::with_push_on_second_segments();
         let flags = |all: Vec<Vec<u8>>| all.iter().map(|s| s[33]).collect::<Vec<_>>();
         let all = device.cut(datagram(80, ACK, 0, 7, &[0; 50]), 10);
         assert_eq!(flags(all), [ACK, ACK | PSH, ACK, ACK | PSH, ACK]);
-        let again = device.cut(datagram(80, ACK, 10, 7, &[0; 20]), 10);
-        assert_eq!(flags(again), [ACK, ACK]);
+        let retransmitted = device.cut(datagram(80, ACK, 10, 7, &[0; 20]), 10);
+        assert_eq!(flags(retransmitted), [ACK, ACK]);
     }
 }

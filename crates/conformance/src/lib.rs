@@ -11,18 +11,19 @@
 //! | file | content |
 //! |---|---|
 //! | `abi.rs` | the C interface, and all unsafe code |
-//! | `stage.rs` | virtual time, and the one call that may block in it |
-//! | `host.rs` | the host under test: all uses of the engines of `protocols` |
+//! | `scheduler.rs` | virtual time, and the blocked system call, of which there is at most one |
+//! | `host_under_test.rs` | the host under test: all uses of the engines of `protocols` |
 //! | `world.rs` | descriptors: the sockets, epoll sets and pipes that they refer to |
 //! | `socket.rs` | a stream socket with POSIX semantics |
 //! | `options.rs`, `tcp_info.rs` | socket options, and the value of `TCP_INFO` |
 //! | `readiness.rs` | poll and epoll |
-//! | `settings.rs` | settings of a script outside its sockets, its dialect, and the policies |
+//! | `script_settings.rs` | settings of a script outside its sockets, target system, policies |
 //! | `device.rs` | a device that segments super-segments |
-//! | `dialect.rs` | the order of the options in a SYN, which differs between systems |
+//! | `option_order.rs` | the order of the options in a SYN, which differs between systems |
 //!
 //! With the tuned policies two properties of sent packets are rewritten for the script: the options
-//! of SYNs (`dialect.rs`) and PSH (`device.rs`). With the profiles of users nothing is rewritten.
+//! of SYNs (`option_order.rs`) and PSH (`device.rs`). With the fixed profiles (`profile=library`,
+//! `files` or `logins`) nothing is rewritten.
 //!
 //! Only TCP over IPv4 sockets, pipes, and splice between two sockets are implemented.
 
@@ -30,14 +31,14 @@
 
 pub mod abi;
 mod device;
-mod dialect;
-mod host;
+mod host_under_test;
+mod option_order;
 mod options;
 mod readiness;
-mod settings;
+mod scheduler;
+mod script_settings;
 mod socket;
-mod stage;
 mod tcp_info;
 #[cfg(test)]
-mod testing;
+mod test_peer;
 mod world;

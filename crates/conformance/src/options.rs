@@ -1,7 +1,7 @@
 //! Socket options, and the connection profile that follows from them.
 
-use crate::host::Host;
-use crate::settings::{Dialect, Policies, Sysctl};
+use crate::host_under_test::Host;
+use crate::script_settings::{Policies, Sysctl, TargetOs};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
 use protocols::transport::tcp::{
@@ -16,12 +16,12 @@ type Name = (i32, i32);
 /// Options set on a socket; an accepted socket inherits them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    dialect: Dialect,
+    target_os: TargetOs,
     policies: Policies,
     sysctl: Sysctl,
     numbers: BTreeMap<Name, i32>,
     congestion_control: Vec<u8>,
-    /// SO_LINGER: whether it is on, and the time in seconds.
+    /// SO_LINGER: the flag (0 for off), and the time in seconds.
     linger: (i32, i32),
 }
 
@@ -39,7 +39,8 @@ const SO_ZEROCOPY: i32 = 60;
 
 /// Options with one integer that are stored and returned, with their default values.
 ///
-/// Those that change the behavior of the stack are read by [`Options::profile`] and by the calls.
+/// The options that change the behavior of the stack are read by [`Options::profile`] and by the
+/// system calls.
 const NUMBERS: [(Name, i32); 29] = [
     ((SOCKET, libc::SO_REUSEADDR), 0),
     ((SOCKET, libc::SO_REUSEPORT), 0),
@@ -74,11 +75,12 @@ const NUMBERS: [(Name, i32); 29] = [
 
 impl Options {
     /// Creates the options of a new socket.
-    pub(crate) fn new(dialect: Dialect, policies: Policies, sysctl: Sysctl) -> Self {
+    pub(crate) fn new(target_os: TargetOs, policies: Policies, sysctl: Sysctl) -> Self {
         let congestion_control =
             sysctl.text("net.ipv4.tcp_congestion_control").unwrap_or("cubic").into();
-        let (numbers, linger) = (BTreeMap::new(), (0, 0));
-        Self { dialect, policies, sysctl, numbers, congestion_control, linger }
+        let numbers = BTreeMap::new();
+        let linger = (0, 0);
+        Self { target_os, policies, sysctl, numbers, congestion_control, linger }
     }
 
     fn number(&self, name: Name) -> Option<i32> {
@@ -91,15 +93,15 @@ impl Options {
     }
 
     /// Returns whether close(2) resets the connection: SO_LINGER with time 0.
-    pub(crate) fn lingers_not(&self) -> bool {
+    pub(crate) fn closes_abortively(&self) -> bool {
         matches!(self.linger, (on, 0) if on != 0)
     }
 
     /// Returns the value of SO_SNDBUF in bytes.
     fn send_space(&self) -> usize {
-        let system = match self.dialect {
-            Dialect::Linux => self.sysctl.number("net.ipv4.tcp_wmem").unwrap_or(4_194_304),
-            Dialect::FreeBsd => self.sysctl.number("net.inet.tcp.sendspace").unwrap_or(32_768),
+        let system = match self.target_os {
+            TargetOs::Linux => self.sysctl.number("net.ipv4.tcp_wmem").unwrap_or(4_194_304),
+            TargetOs::FreeBsd => self.sysctl.number("net.inet.tcp.sendspace").unwrap_or(32_768),
         };
         let set = self.numbers.get(&(SOCKET, libc::SO_SNDBUF));
         let set = set.and_then(|value| usize::try_from(*value).ok());
@@ -110,9 +112,9 @@ impl Options {
     ///
     /// Linux includes its bookkeeping in the buffer size; about two thirds of the buffer are data.
     pub(crate) fn send_limit(&self) -> usize {
-        match self.dialect {
-            Dialect::Linux => self.send_space() / 3 * 2,
-            Dialect::FreeBsd => self.send_space(),
+        match self.target_os {
+            TargetOs::Linux => self.send_space() / 3 * 2,
+            TargetOs::FreeBsd => self.send_space(),
         }
     }
 
@@ -120,13 +122,13 @@ impl Options {
     /// connected.
     fn receive_space(&self, mss: Option<u32>) -> i32 {
         let set = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)).copied();
-        let system = match self.dialect {
-            Dialect::Linux => 131_072,
-            Dialect::FreeBsd => self.sysctl.number("net.inet.tcp.recvspace").unwrap_or(65_536),
+        let system = match self.target_os {
+            TargetOs::Linux => 131_072,
+            TargetOs::FreeBsd => self.sysctl.number("net.inet.tcp.recvspace").unwrap_or(65_536),
         };
         let space = set.unwrap_or_else(|| i32::try_from(system).unwrap_or(i32::MAX));
         match mss.and_then(|mss| i32::try_from(mss).ok()) {
-            Some(mss) if self.dialect == Dialect::FreeBsd && mss > 0 => {
+            Some(mss) if self.target_os == TargetOs::FreeBsd && mss > 0 => {
                 space.saturating_add(mss - 1) / mss * mss
             }
             _ => space,
@@ -138,18 +140,18 @@ impl Options {
         if let Some(set) = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)) {
             return usize::try_from(*set).unwrap_or(0).max(4096);
         }
-        let largest = match self.dialect {
-            Dialect::Linux => self.sysctl.number("net.ipv4.tcp_rmem").unwrap_or(15 << 20),
-            Dialect::FreeBsd => self.sysctl.number("kern.ipc.maxsockbuf").unwrap_or(2_097_152),
+        let largest = match self.target_os {
+            TargetOs::Linux => self.sysctl.number("net.ipv4.tcp_rmem").unwrap_or(15 << 20),
+            TargetOs::FreeBsd => self.sysctl.number("kern.ipc.maxsockbuf").unwrap_or(2_097_152),
         };
         usize::try_from(largest).unwrap_or(usize::MAX).min(1 << 30)
     }
 
     /// Returns whether the RFC 7323 extensions are offered, and whether they include timestamps.
     fn extensions(&self) -> (bool, bool) {
-        match self.dialect {
-            Dialect::Linux => (true, self.sysctl.is_on("net.ipv4.tcp_timestamps", true)),
-            Dialect::FreeBsd => (self.sysctl.is_on("net.inet.tcp.rfc1323", true), true),
+        match self.target_os {
+            TargetOs::Linux => (true, self.sysctl.is_on("net.ipv4.tcp_timestamps", true)),
+            TargetOs::FreeBsd => (self.sysctl.is_on("net.inet.tcp.rfc1323", true), true),
         }
     }
 
@@ -163,9 +165,9 @@ impl Options {
 
     /// Returns whether ECN is requested; by default both systems only accept it.
     fn has_ecn(&self) -> bool {
-        let name = match self.dialect {
-            Dialect::Linux => "net.ipv4.tcp_ecn",
-            Dialect::FreeBsd => "net.inet.tcp.ecn.enable",
+        let name = match self.target_os {
+            TargetOs::Linux => "net.ipv4.tcp_ecn",
+            TargetOs::FreeBsd => "net.inet.tcp.ecn.enable",
         };
         self.sysctl.number(name) == Some(1)
     }
@@ -173,20 +175,21 @@ impl Options {
     /// Returns the profile for connections of this socket.
     pub(crate) fn profile(&self) -> Profile {
         match self.policies.profile() {
-            Some(profile) => self.with_wishes(profile),
+            Some(profile) => self.with_script_options(profile),
             None => self.tuned(),
         }
     }
 
     /// Applies TCP_USER_TIMEOUT to `profile`; 0 selects the system's default.
-    fn patience(&self, profile: UserTimeout) -> UserTimeout {
+    fn user_timeout(&self, profile: UserTimeout) -> UserTimeout {
         let set = self.numbers.get(&(TCP, libc::TCP_USER_TIMEOUT)).copied();
         let millis = set.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
         UserTimeout { r2: millis.map(Duration::from_millis).or(profile.r2), ..profile }
     }
 
-    /// Applies the options that the script sets explicitly to a profile of users.
-    fn with_wishes(&self, profile: Profile) -> Profile {
+    /// Applies the options that the script sets explicitly to a fixed profile (see
+    /// [`Policies::profile`]).
+    fn with_script_options(&self, profile: Profile) -> Profile {
         let set = |name: Name| self.numbers.get(&name).copied();
         let bytes = |name: Name| set(name).and_then(|bytes| usize::try_from(bytes).ok());
         let (extensions, timestamps) = self.extensions();
@@ -201,7 +204,7 @@ impl Options {
             timestamps,
             congestion: self.congestion(),
             ecn: self.has_ecn(),
-            patience: self.patience(profile.patience),
+            user_timeout: self.user_timeout(profile.user_timeout),
             ..profile
         }
     }
@@ -226,7 +229,7 @@ impl Options {
             ecn: self.has_ecn(),
             // The scripts expect segments to be sent without pacing.
             pacing: false,
-            patience: self.patience(Profile::BULK.patience),
+            user_timeout: self.user_timeout(Profile::BULK.user_timeout),
             ..Profile::BULK
         }
     }
@@ -259,13 +262,13 @@ impl Stream {
             }
         }
         if let Phase::Connected(id) = self.phase {
-            host.tailor(id, self.options.profile());
+            host.set_profile(id, self.options.profile());
         }
         Ok(())
     }
 
-    /// Returns the value of SO_MEMINFO: nine numbers of bytes, of which the queue lengths and their
-    /// limits are known.
+    /// Returns the value of SO_MEMINFO: nine sizes in bytes. The queue lengths and their limits are
+    /// known; the others are 0.
     fn memory(&self, host: &Host) -> Vec<u8> {
         let status = self.status(host);
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -280,7 +283,7 @@ impl Stream {
         let is_space = matches!(name, (SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF));
         let kept = match name {
             // Linux doubles the value to include its bookkeeping.
-            _ if is_space && self.options.dialect == Dialect::Linux => number.saturating_mul(2),
+            _ if is_space && self.options.target_os == TargetOs::Linux => number.saturating_mul(2),
             _ if is_space => number,
             (TCP, libc::TCP_MAXSEG) if (88..=32_767).contains(&number) => number,
             (TCP, libc::TCP_USER_TIMEOUT) if number < 0 => return Err(Errno(libc::EINVAL)),
@@ -292,7 +295,7 @@ impl Stream {
         Ok(())
     }
 
-    /// getsockopt(2): returns the value in its full length.
+    /// getsockopt(2): returns the value before truncation to the caller's buffer.
     pub(crate) fn option(&mut self, host: &Host, name: Name) -> Result<Vec<u8>, Errno> {
         let status = self.status(host);
         let number = match name {

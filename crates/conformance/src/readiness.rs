@@ -1,6 +1,6 @@
 //! poll(2) and epoll(2): operations that are possible on a descriptor without waiting.
 
-use crate::host::Host;
+use crate::host_under_test::Host;
 use crate::socket::{Errno, Phase, Stream};
 use crate::world::World;
 use protocols::transport::tcp::State;
@@ -15,7 +15,7 @@ struct Interest {
     events: u32,
     data: u64,
     /// Events last reported, for edge triggering.
-    told: u32,
+    reported: u32,
     /// The one-shot event has been reported.
     is_spent: bool,
 }
@@ -32,15 +32,15 @@ impl Interests {
         events: u32,
         data: u64,
     ) -> Result<(), Errno> {
-        let is_held = self.0.contains_key(&fd);
+        let is_registered = self.0.contains_key(&fd);
         match operation {
-            libc::EPOLL_CTL_ADD if is_held => return Err(Errno(libc::EEXIST)),
-            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !is_held => {
+            libc::EPOLL_CTL_ADD if is_registered => return Err(Errno(libc::EEXIST)),
+            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !is_registered => {
                 return Err(Errno(libc::ENOENT));
             }
             libc::EPOLL_CTL_DEL => drop(self.0.remove(&fd)),
             libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
-                let interest = Interest { events, data, told: 0, is_spent: false };
+                let interest = Interest { events, data, reported: 0, is_spent: false };
                 self.0.insert(fd, interest);
             }
             _ => return Err(Errno(libc::EINVAL)),
@@ -55,22 +55,22 @@ pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(
     let ready: Vec<(i32, u32)> =
         watched.into_iter().map(|fd| (fd, u32::from(bits(world.readiness(fd))))).collect();
     let interests = world.interests(set)?;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (fd, ready) in ready {
         let Some(interest) = interests.0.get_mut(&fd) else { continue };
         let always = u32::from(bits(libc::POLLERR | libc::POLLHUP));
         let events = ready & (interest.events | always);
-        let is_new = events & !interest.told != 0;
+        let is_new = events & !interest.reported != 0;
         let is_edge = interest.events & EDGE != 0;
-        if events == 0 || interest.is_spent || (is_edge && !is_new) || told.len() == limit {
-            interest.told &= events;
+        if events == 0 || interest.is_spent || (is_edge && !is_new) || reported.len() == limit {
+            interest.reported &= events;
             continue;
         }
-        interest.told = events;
+        interest.reported = events;
         interest.is_spent = interest.events & ONE_SHOT != 0;
-        told.push((events, interest.data));
+        reported.push((events, interest.data));
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Converts poll(2) bits to epoll(2) bits, which are the same on Linux.
@@ -124,56 +124,56 @@ pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ACK, IRS, PORT, accepted, datagram, listener, stage};
+    use crate::test_peer::{ACK, IRS, PORT, accepted, datagram, listener, scheduler};
 
     const IN: u32 = 1;
 
     #[test]
-    fn a_listener_is_readable_when_somebody_waits() {
-        let stage = stage();
-        let fd = listener(&stage);
-        assert_eq!(stage.call(|world| world.readiness(fd)), 0);
+    fn a_listener_without_connections_is_not_readable() {
+        let scheduler = scheduler();
+        let fd = listener(&scheduler);
+        assert_eq!(scheduler.call(|world| world.readiness(fd)), 0);
     }
 
     #[test]
-    fn a_connection_is_writable_at_once_and_readable_with_data() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
-        let before = stage.call(|world| world.readiness(fd));
+    fn a_connection_is_writable_when_opened_and_readable_with_data() {
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
+        let before = scheduler.call(|world| world.readiness(fd));
         assert_eq!(before & (libc::POLLIN | libc::POLLOUT), libc::POLLOUT);
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
-        assert_eq!(stage.call(|world| world.readiness(fd)) & libc::POLLIN, libc::POLLIN);
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b"x"));
+        assert_eq!(scheduler.call(|world| world.readiness(fd)) & libc::POLLIN, libc::POLLIN);
     }
 
     #[test]
-    fn an_edge_is_told_once() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
-        let set = stage.call(World::epoll_create).unwrap();
+    fn an_edge_is_reported_once() {
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
+        let set = scheduler.call(World::epoll_create).unwrap();
         let add = libc::EPOLL_CTL_ADD;
         let added =
-            stage.call(|world| world.interests(set).unwrap().control(add, fd, IN | EDGE, 7));
+            scheduler.call(|world| world.interests(set).unwrap().control(add, fd, IN | EDGE, 7));
         assert_eq!(added, Ok(()));
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
-        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
-        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![]));
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b"x"));
+        assert_eq!(scheduler.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(scheduler.call(|world| collect(world, set, 8)), Ok(vec![]));
     }
 
     #[test]
-    fn a_level_is_told_as_long_as_it_lasts() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
-        let set = stage.call(World::epoll_create).unwrap();
+    fn a_level_is_reported_as_long_as_it_lasts() {
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
+        let set = scheduler.call(World::epoll_create).unwrap();
         let add = libc::EPOLL_CTL_ADD;
-        let added = stage.call(|world| world.interests(set).unwrap().control(add, fd, IN, 7));
+        let added = scheduler.call(|world| world.interests(set).unwrap().control(add, fd, IN, 7));
         assert_eq!(added, Ok(()));
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"x"));
-        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
-        assert_eq!(stage.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b"x"));
+        assert_eq!(scheduler.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
+        assert_eq!(scheduler.call(|world| collect(world, set, 8)), Ok(vec![(IN, 7)]));
     }
 
     #[test]
-    fn what_is_watched_twice_is_refused() {
+    fn a_descriptor_cannot_be_added_twice() {
         let mut interests = Interests::default();
         assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Ok(()));
         assert_eq!(interests.control(libc::EPOLL_CTL_ADD, 3, IN, 0), Err(Errno(libc::EEXIST)));

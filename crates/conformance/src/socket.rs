@@ -1,9 +1,9 @@
 //! A stream socket with POSIX semantics, on one connection or one listener of the host.
 
-use crate::host::{Host, LOCAL, errno_of};
+use crate::host_under_test::{Host, LOCAL, errno_of};
 use crate::options::Options;
-use crate::settings::{Flags, Sysctl};
-use crate::stage::Attempt;
+use crate::scheduler::Attempt;
+use crate::script_settings::{Flags, Sysctl};
 use protocols::transport::tcp::{ConnectionId, State, Status};
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ pub(crate) struct Stream {
     pub(crate) is_nonblocking: bool,
     /// Options set on the socket.
     pub(crate) options: Options,
-    /// True from the start of connect(2) until it has reported that the connection is open.
+    /// True from the start of connect(2) until connect(2) has reported that the connection is open.
     is_connecting: bool,
     /// True if the connection was made by connect(2), and not by accept(2).
     pub(crate) has_connected: bool,
@@ -40,13 +40,13 @@ pub(crate) struct Stream {
     /// True if the script has shut down writing.
     pub(crate) is_write_shut: bool,
     /// True if the error of the connection has been reported to the script.
-    is_error_told: bool,
+    is_error_reported: bool,
 }
 
 impl Stream {
     /// Creates an unconnected socket.
     pub(crate) fn new(flags: &Flags, sysctl: Sysctl) -> Self {
-        let options = Options::new(flags.dialect, flags.policies, sysctl);
+        let options = Options::new(flags.target_os, flags.policies, sysctl);
         Self::with(Phase::Unconnected(None), options)
     }
 
@@ -59,7 +59,7 @@ impl Stream {
             has_connected: false,
             is_read_shut: false,
             is_write_shut: false,
-            is_error_told: false,
+            is_error_reported: false,
         }
     }
 
@@ -139,7 +139,8 @@ impl Stream {
                     return Attempt::Done(Err(Errno(libc::EADDRNOTAVAIL)));
                 };
                 self.phase = Phase::Connected(id);
-                (self.is_connecting, self.has_connected) = (true, true);
+                self.is_connecting = true;
+                self.has_connected = true;
                 if self.is_nonblocking {
                     return Attempt::Done(Err(Errno(libc::EINPROGRESS)));
                 }
@@ -172,17 +173,17 @@ impl Stream {
         };
     }
 
-    /// Returns the error with which the connection ended, once.
+    /// Returns the error with which the connection ended, and marks the error as reported.
     pub(crate) fn take_error(&mut self, host: &Host) -> Option<Errno> {
         let error = self.error(host)?;
-        self.is_error_told = true;
+        self.is_error_reported = true;
         Some(error)
     }
 
-    /// Returns the error with which the connection ended, if it was not reported yet.
+    /// Returns the error with which the connection ended, if the error was not reported yet.
     pub(crate) fn error(&self, host: &Host) -> Option<Errno> {
-        let ending = self.status(host).and_then(|status| status.ending)?;
-        Some(Errno(errno_of(ending))).filter(|error| error.0 != 0 && !self.is_error_told)
+        let close_reason = self.status(host).and_then(|status| status.close_reason)?;
+        Some(Errno(errno_of(close_reason))).filter(|error| error.0 != 0 && !self.is_error_reported)
     }
 
     /// read(2) and recv(2).
@@ -275,13 +276,14 @@ impl Stream {
             Phase::Unconnected(_) => {}
             Phase::Listening(port) => host.stop_listening(port),
             // A close that does not wait at all is an abort (RFC 9293 §3.6.1).
-            Phase::Connected(id) if self.options.lingers_not() => host.abort(id),
+            Phase::Connected(id) if self.options.closes_abortively() => host.abort(id),
             Phase::Connected(id) => host.release(id),
         }
     }
 }
 
-/// Copies received data into `buffer`, and discards it unless MSG_PEEK is set.
+/// Copies received data into `buffer`. Without MSG_PEEK, also removes the data from the receive
+/// buffer.
 fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) -> usize {
     let is_peek = flags & libc::MSG_PEEK != 0;
     let mut taken = 0;
@@ -305,40 +307,41 @@ fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Stage;
-    use crate::testing::{
-        ACK, FIN, IRS, PEER, PORT, RST, SYN, accepted, datagram, done, listener, seen, stage,
+    use crate::scheduler::Scheduler;
+    use crate::test_peer::{
+        ACK, FIN, IRS, PEER, PORT, RST, SYN, accepted, datagram, done, listener, next_segment,
+        scheduler,
     };
     use std::time::Duration;
 
-    fn read(stage: &Stage, fd: i32, flags: i32) -> Result<Vec<u8>, Errno> {
+    fn read(scheduler: &Scheduler, fd: i32, flags: i32) -> Result<Vec<u8>, Errno> {
         let mut buffer = [0; 100];
-        let count = stage.call(|world| done(world.read(fd, &mut buffer, flags)))?;
+        let count = scheduler.call(|world| done(world.read(fd, &mut buffer, flags)))?;
         Ok(buffer[..count].to_vec())
     }
 
-    fn write(stage: &Stage, fd: i32, data: &[u8]) -> Result<usize, Errno> {
-        stage.call(|world| done(world.write(fd, data, libc::MSG_DONTWAIT, &mut 0)))
+    fn write(scheduler: &Scheduler, fd: i32, data: &[u8]) -> Result<usize, Errno> {
+        scheduler.call(|world| done(world.write(fd, data, libc::MSG_DONTWAIT, &mut 0)))
     }
 
-    fn number(stage: &Stage, fd: i32, name: (i32, i32)) -> Result<i32, Errno> {
-        let value = stage.call(|world| {
+    fn number(scheduler: &Scheduler, fd: i32, name: (i32, i32)) -> Result<i32, Errno> {
+        let value = scheduler.call(|world| {
             let (stream, host) = world.stream(fd)?;
             stream.option(host, name)
         })?;
         Ok(i32::from_ne_bytes(value[..4].try_into().unwrap()))
     }
 
-    fn set(stage: &Stage, fd: i32, name: (i32, i32), value: i32) -> Result<(), Errno> {
-        stage.call(|world| {
+    fn set(scheduler: &Scheduler, fd: i32, name: (i32, i32), value: i32) -> Result<(), Errno> {
+        scheduler.call(|world| {
             let (stream, host) = world.stream(fd)?;
             stream.set_option(host, name, &value.to_ne_bytes())
         })
     }
 
     /// Creates a non-blocking socket that is connecting; returns it with its SYN.
-    fn connecting(stage: &Stage) -> (i32, crate::testing::Seen) {
-        let fd = stage.call(|world| {
+    fn connecting(scheduler: &Scheduler) -> (i32, crate::test_peer::SentSegment) {
+        let fd = scheduler.call(|world| {
             let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
             let fd = world.socket(libc::AF_INET, kind, 0).unwrap();
             let (stream, host) = world.stream(fd).unwrap();
@@ -346,152 +349,152 @@ mod tests {
             assert_eq!(connected, Err(Errno(libc::EINPROGRESS)));
             fd
         });
-        (fd, seen(stage))
+        (fd, next_segment(scheduler))
     }
 
     #[test]
-    fn nobody_to_accept_is_told_at_once_without_blocking() {
-        let stage = stage();
-        let fd = listener(&stage);
-        let accepted = stage.call(|world| done(world.accept(fd)));
+    fn nonblocking_accept_without_connections_returns_an_error_immediately() {
+        let scheduler = scheduler();
+        let fd = listener(&scheduler);
+        let accepted = scheduler.call(|world| done(world.accept(fd)));
         assert_eq!(accepted.unwrap_err(), Errno(libc::EAGAIN));
     }
 
     #[test]
     fn an_accepted_connection_knows_its_peer() {
-        let stage = stage();
-        let listener = listener(&stage);
-        stage.inject(&datagram(PORT, SYN, IRS, 0, b""));
-        let ours = seen(&stage).seq + 1;
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b""));
-        let (_, peer) = stage.call(|world| done(world.accept(listener))).unwrap();
+        let scheduler = scheduler();
+        let listener = listener(&scheduler);
+        scheduler.inject(&datagram(PORT, SYN, IRS, 0, b""));
+        let local_seq = next_segment(&scheduler).seq + 1;
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b""));
+        let (_, peer) = scheduler.call(|world| done(world.accept(listener))).unwrap();
         assert_eq!(peer, PEER);
     }
 
     #[test]
     fn a_refused_connection_is_an_error_once() {
-        let stage = stage();
-        let (fd, syn) = connecting(&stage);
-        stage.inject(&datagram(syn.source_port, RST | ACK, 0, syn.seq + 1, b""));
+        let scheduler = scheduler();
+        let (fd, syn) = connecting(&scheduler);
+        scheduler.inject(&datagram(syn.source_port, RST | ACK, 0, syn.seq + 1, b""));
         let error = (libc::SOL_SOCKET, libc::SO_ERROR);
-        assert_eq!(number(&stage, fd, error), Ok(libc::ECONNREFUSED));
-        assert_eq!(number(&stage, fd, error), Ok(0));
+        assert_eq!(number(&scheduler, fd, error), Ok(libc::ECONNREFUSED));
+        assert_eq!(number(&scheduler, fd, error), Ok(0));
     }
 
     #[test]
-    fn a_look_leaves_the_data() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
-        assert_eq!(read(&stage, fd, libc::MSG_PEEK).unwrap(), b"hello");
-        assert_eq!(read(&stage, fd, 0).unwrap(), b"hello");
-        assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+    fn peeking_leaves_the_data() {
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b"hello"));
+        assert_eq!(read(&scheduler, fd, libc::MSG_PEEK).unwrap(), b"hello");
+        assert_eq!(read(&scheduler, fd, 0).unwrap(), b"hello");
+        assert_eq!(read(&scheduler, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
     }
 
     #[test]
-    fn a_look_sees_what_came_in_several_segments_and_out_of_order() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
+    fn peeking_returns_data_received_out_of_order() {
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
         let long = vec![b'x'; 600];
-        stage.inject(&datagram(PORT, ACK, IRS + 1 + 605, ours, b"world"));
-        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
-        stage.inject(&datagram(PORT, ACK, IRS + 6, ours, &long));
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1 + 605, local_seq, b"world"));
+        scheduler.inject(&datagram(PORT, ACK, IRS + 1, local_seq, b"hello"));
+        scheduler.inject(&datagram(PORT, ACK, IRS + 6, local_seq, &long));
         let mut buffer = [0; 1000];
         for flags in [libc::MSG_PEEK, libc::MSG_PEEK, 0] {
-            let read = stage.call(|world| done(world.read(fd, &mut buffer, flags)));
+            let read = scheduler.call(|world| done(world.read(fd, &mut buffer, flags)));
             assert_eq!(read, Ok(610));
             assert!(buffer.starts_with(b"hellox") && buffer[605..].starts_with(b"world\0"));
             buffer = [0; 1000];
         }
-        assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+        assert_eq!(read(&scheduler, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
     }
 
     /// Returns the time in seconds until a connection with unacknowledged data and this
     /// TCP_USER_TIMEOUT ends.
     fn seconds_until_timed_out(timeout_ms: i32) -> u64 {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
-        set(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), timeout_ms).unwrap();
-        assert_eq!(write(&stage, fd, b"lost"), Ok(4));
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
+        set(&scheduler, fd, (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), timeout_ms).unwrap();
+        assert_eq!(write(&scheduler, fd, b"lost"), Ok(4));
         let error = (libc::SOL_SOCKET, libc::SO_ERROR);
         for seconds in 0..10_000 {
-            match number(&stage, fd, error).unwrap() {
-                0 => stage.sleep(Duration::from_secs(1)),
+            match number(&scheduler, fd, error).unwrap() {
+                0 => scheduler.sleep(Duration::from_secs(1)),
                 ended => {
                     assert_eq!(ended, libc::ETIMEDOUT);
                     return seconds;
                 }
             }
         }
-        panic!("it never ends");
+        panic!("the connection never ends");
     }
 
     #[test]
-    fn data_that_is_not_acknowledged_within_the_user_timeout_ends_the_connection() {
+    fn data_unacknowledged_within_the_user_timeout_ends_the_connection() {
         assert!((3..=5).contains(&seconds_until_timed_out(3000)));
         assert!(seconds_until_timed_out(0) > 100);
     }
 
     #[test]
     fn the_end_is_read_after_the_data() {
-        let stage = stage();
-        let (fd, ours) = accepted(&stage);
-        stage.inject(&datagram(PORT, ACK | FIN, IRS + 1, ours, b"bye"));
-        assert_eq!(read(&stage, fd, 0).unwrap(), b"bye");
-        assert_eq!(read(&stage, fd, 0).unwrap(), b"");
+        let scheduler = scheduler();
+        let (fd, local_seq) = accepted(&scheduler);
+        scheduler.inject(&datagram(PORT, ACK | FIN, IRS + 1, local_seq, b"bye"));
+        assert_eq!(read(&scheduler, fd, 0).unwrap(), b"bye");
+        assert_eq!(read(&scheduler, fd, 0).unwrap(), b"");
     }
 
     #[test]
     fn nothing_is_written_after_a_shutdown() {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
-        let shut = stage.call(|world| {
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
+        let shut = scheduler.call(|world| {
             let (stream, host) = world.stream(fd)?;
             stream.shut_down(host, libc::SHUT_WR)
         });
         assert_eq!(shut, Ok(()));
-        assert_eq!(seen(&stage).flags & FIN, FIN);
-        assert_eq!(write(&stage, fd, b"late"), Err(Errno(libc::EPIPE)));
+        assert_eq!(next_segment(&scheduler).flags & FIN, FIN);
+        assert_eq!(write(&scheduler, fd, b"late"), Err(Errno(libc::EPIPE)));
     }
 
     #[test]
-    fn who_lingers_for_no_time_resets() {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
+    fn zero_linger_time_resets_the_connection() {
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
         let value = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
-        let set = stage.call(|world| {
+        let set = scheduler.call(|world| {
             let (stream, host) = world.stream(fd)?;
             stream.set_option(host, (libc::SOL_SOCKET, libc::SO_LINGER), &value)
         });
         assert_eq!(set, Ok(()));
-        stage.call(|world| world.close(fd)).unwrap();
-        assert_eq!(seen(&stage).flags & RST, RST);
+        scheduler.call(|world| world.close(fd)).unwrap();
+        assert_eq!(next_segment(&scheduler).flags & RST, RST);
     }
 
     #[test]
-    fn linux_doubles_the_space_that_is_asked_for() {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
+    fn linux_doubles_the_requested_buffer_size() {
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
         let name = (libc::SOL_SOCKET, libc::SO_SNDBUF);
-        set(&stage, fd, name, 21_000).unwrap();
-        assert_eq!(number(&stage, fd, name), Ok(42_000));
-        assert_eq!(write(&stage, fd, &[0; 50_000]), Ok(28_000));
+        set(&scheduler, fd, name, 21_000).unwrap();
+        assert_eq!(number(&scheduler, fd, name), Ok(42_000));
+        assert_eq!(write(&scheduler, fd, &[0; 50_000]), Ok(28_000));
     }
 
     #[test]
     fn a_connection_has_the_segment_of_its_peer() {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
         // The test peer sends no MSS option, so this is the default of RFC 9293 §3.7.1.
-        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_MAXSEG)), Ok(536));
+        assert_eq!(number(&scheduler, fd, (libc::IPPROTO_TCP, libc::TCP_MAXSEG)), Ok(536));
     }
 
     #[test]
     fn an_unknown_option_is_refused() {
-        let stage = stage();
-        let (fd, _) = accepted(&stage);
+        let scheduler = scheduler();
+        let (fd, _) = accepted(&scheduler);
         let error = Err(Errno(libc::ENOPROTOOPT));
-        assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, 9999)), error);
-        assert_eq!(set(&stage, fd, (libc::IPPROTO_TCP, 9999), 1), error.map(|_| ()));
+        assert_eq!(number(&scheduler, fd, (libc::IPPROTO_TCP, 9999)), error);
+        assert_eq!(set(&scheduler, fd, (libc::IPPROTO_TCP, 9999), 1), error.map(|_| ()));
     }
 }

@@ -5,8 +5,8 @@
 use protocols::transport::tcp::{State, Status};
 use std::time::Duration;
 
-/// Length in bytes, more than the structure of any kernel; a caller with a smaller buffer gets
-/// less.
+/// Length of the value in bytes, more than the `struct tcp_info` of any kernel. The value is
+/// truncated to the caller's buffer.
 const LEN: usize = 512;
 
 /// Appends fields in native byte order.
@@ -49,7 +49,8 @@ fn number_of(state: State) -> u8 {
     }
 }
 
-/// Encodes the structure for a connection in `status`, or for a socket without one.
+/// Encodes `struct tcp_info` for a connection with `status`; `None` for a socket without a
+/// connection.
 pub(crate) fn encode(status: Option<&Status>) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(LEN));
     match status {
@@ -62,7 +63,8 @@ pub(crate) fn encode(status: Option<&Status>) -> Vec<u8> {
 
 fn encode_connection(status: &Status, out: &mut Writer) {
     let mss = u64::from(status.send_mss.max(1));
-    let (statistics, recovery) = (&status.statistics, &status.recovery);
+    let statistics = &status.statistics;
+    let recovery = &status.recovery;
     let limited = &recovery.limited;
     let segments = |bytes: u64| bytes.div_ceil(mss);
     out.byte(number_of(status.state));

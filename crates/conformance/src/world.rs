@@ -1,10 +1,10 @@
 //! Descriptors: the sockets, epoll sets and pipes that they refer to, and the calls on them.
 
-use crate::host::{Host, Sent};
+use crate::host_under_test::{Host, Sent};
 use crate::readiness::{self, Interests};
-use crate::settings::Flags;
+use crate::scheduler::Attempt;
+use crate::script_settings::Flags;
 use crate::socket::{Errno, Stream};
-use crate::stage::Attempt;
 use protocols::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Object to which a descriptor refers.
 #[derive(Debug)]
-pub(crate) enum Meaning {
+pub(crate) enum DescriptorObject {
     /// A stream socket.
     Stream(Stream),
     /// An epoll set.
@@ -24,11 +24,11 @@ pub(crate) enum Meaning {
     PipeWriter(usize),
 }
 
-/// A descriptor known to the runner. It is a real descriptor, because the runner closes those left
-/// open by the script when it ends.
+/// A descriptor known to the runner. It is a real descriptor, because at the end of the script the
+/// runner closes the descriptors that the script left open.
 #[derive(Debug)]
 struct Descriptor {
-    meaning: Meaning,
+    object: DescriptorObject,
     /// Reserves the number until the script closes it.
     _real: OwnedFd,
 }
@@ -83,11 +83,11 @@ impl World {
 
     /// Writes the table of connections for the script's program `sockstat`.
     fn publish(&mut self) {
-        let Some(folder) = &self.flags.folder else { return };
+        let Some(directory) = &self.flags.directory else { return };
         let table = self.host.table();
         if table != self.published {
             // If writing fails, a script that reads the table finds none.
-            let _ = std::fs::write(folder.join("sockstat"), &table);
+            let _ = std::fs::write(directory.join("sockstat"), &table);
             self.published = table;
         }
     }
@@ -102,29 +102,29 @@ impl World {
         self.host.next_sent()
     }
 
-    /// Returns whether a packet was sent and not yet taken.
+    /// Returns whether a sent packet waits for [`Self::next_sent`].
     pub(crate) fn has_sent(&self) -> bool {
         self.host.has_sent()
     }
 
-    fn add(&mut self, meaning: Meaning) -> Result<i32, Errno> {
+    fn add(&mut self, object: DescriptorObject) -> Result<i32, Errno> {
         let real = File::open("/dev/null").map_err(|_| Errno(libc::EMFILE))?;
         let fd = real.as_raw_fd();
-        self.descriptors.insert(fd, Descriptor { meaning, _real: real.into() });
+        self.descriptors.insert(fd, Descriptor { object, _real: real.into() });
         Ok(fd)
     }
 
-    fn meaning(&mut self, fd: i32) -> Result<&mut Meaning, Errno> {
+    fn object(&mut self, fd: i32) -> Result<&mut DescriptorObject, Errno> {
         self.descriptors
             .get_mut(&fd)
-            .map(|descriptor| &mut descriptor.meaning)
+            .map(|descriptor| &mut descriptor.object)
             .ok_or(Errno(libc::EBADF))
     }
 
     /// Returns the stream socket `fd` and the host.
     pub(crate) fn stream(&mut self, fd: i32) -> Result<(&mut Stream, &mut Host), Errno> {
-        match self.descriptors.get_mut(&fd).map(|descriptor| &mut descriptor.meaning) {
-            Some(Meaning::Stream(stream)) => Ok((stream, &mut self.host)),
+        match self.descriptors.get_mut(&fd).map(|descriptor| &mut descriptor.object) {
+            Some(DescriptorObject::Stream(stream)) => Ok((stream, &mut self.host)),
             Some(_) => Err(Errno(libc::ENOTSOCK)),
             None => Err(Errno(libc::EBADF)),
         }
@@ -140,7 +140,7 @@ impl World {
         }
         let mut stream = Stream::new(&self.flags, self.flags.sysctl());
         stream.is_nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-        self.add(Meaning::Stream(stream))
+        self.add(DescriptorObject::Stream(stream))
     }
 
     /// accept(2): returns the new descriptor and the peer's address.
@@ -151,7 +151,7 @@ impl World {
         };
         match accepted {
             Attempt::Done(Ok((stream, peer))) => {
-                Attempt::Done(self.add(Meaning::Stream(stream)).map(|fd| (fd, peer)))
+                Attempt::Done(self.add(DescriptorObject::Stream(stream)).map(|fd| (fd, peer)))
             }
             Attempt::Done(Err(error)) => Attempt::Done(Err(error)),
             Attempt::Blocked(until) => Attempt::Blocked(until),
@@ -165,12 +165,12 @@ impl World {
         buffer: &mut [u8],
         flags: i32,
     ) -> Attempt<Result<usize, Errno>> {
-        match self.meaning(fd) {
-            Ok(Meaning::PipeReader(pipe)) => {
+        match self.object(fd) {
+            Ok(DescriptorObject::PipeReader(pipe)) => {
                 let pipe = *pipe;
                 Attempt::Done(self.read_pipe(pipe, buffer))
             }
-            Ok(Meaning::Stream(_)) => match self.stream(fd) {
+            Ok(DescriptorObject::Stream(_)) => match self.stream(fd) {
                 Ok((stream, host)) => stream.read(host, buffer, flags),
                 Err(error) => Attempt::Done(Err(error)),
             },
@@ -187,12 +187,12 @@ impl World {
         flags: i32,
         sent: &mut usize,
     ) -> Attempt<Result<usize, Errno>> {
-        match self.meaning(fd) {
-            Ok(Meaning::PipeWriter(pipe)) => {
+        match self.object(fd) {
+            Ok(DescriptorObject::PipeWriter(pipe)) => {
                 let pipe = *pipe;
                 Attempt::Done(self.write_pipe(pipe, data))
             }
-            Ok(Meaning::Stream(_)) => match self.stream(fd) {
+            Ok(DescriptorObject::Stream(_)) => match self.stream(fd) {
                 Ok((stream, host)) => stream.write(host, data, flags, sent),
                 Err(error) => Attempt::Done(Err(error)),
             },
@@ -204,7 +204,7 @@ impl World {
     /// close(2).
     pub(crate) fn close(&mut self, fd: i32) -> Result<(), Errno> {
         let descriptor = self.descriptors.remove(&fd).ok_or(Errno(libc::EBADF))?;
-        if let Meaning::Stream(stream) = descriptor.meaning {
+        if let DescriptorObject::Stream(stream) = descriptor.object {
             stream.close(&mut self.host);
         }
         Ok(())
@@ -214,7 +214,10 @@ impl World {
     pub(crate) fn pipe(&mut self) -> Result<[i32; 2], Errno> {
         let number = self.pipes.len();
         self.pipes.push(VecDeque::new());
-        Ok([self.add(Meaning::PipeReader(number))?, self.add(Meaning::PipeWriter(number))?])
+        Ok([
+            self.add(DescriptorObject::PipeReader(number))?,
+            self.add(DescriptorObject::PipeWriter(number))?,
+        ])
     }
 
     fn read_pipe(&mut self, pipe: usize, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -257,27 +260,27 @@ impl World {
 
     /// epoll_create(2).
     pub(crate) fn epoll_create(&mut self) -> Result<i32, Errno> {
-        self.add(Meaning::Interests(Interests::default()))
+        self.add(DescriptorObject::Interests(Interests::default()))
     }
 
     /// Returns the epoll set `fd`.
     pub(crate) fn interests(&mut self, fd: i32) -> Result<&mut Interests, Errno> {
-        match self.meaning(fd)? {
-            Meaning::Interests(interests) => Ok(interests),
+        match self.object(fd)? {
+            DescriptorObject::Interests(interests) => Ok(interests),
             _ => Err(Errno(libc::EINVAL)),
         }
     }
 
     /// Returns the readiness of `fd`, as bits of poll(2).
     pub(crate) fn readiness(&self, fd: i32) -> i16 {
-        match self.descriptors.get(&fd).map(|descriptor| &descriptor.meaning) {
-            Some(Meaning::Stream(stream)) => readiness::of_stream(stream, &self.host),
-            Some(Meaning::PipeReader(pipe)) => {
+        match self.descriptors.get(&fd).map(|descriptor| &descriptor.object) {
+            Some(DescriptorObject::Stream(stream)) => readiness::of_stream(stream, &self.host),
+            Some(DescriptorObject::PipeReader(pipe)) => {
                 let is_empty = self.pipes.get(*pipe).is_none_or(VecDeque::is_empty);
                 if is_empty { 0 } else { libc::POLLIN | libc::POLLRDNORM }
             }
-            Some(Meaning::PipeWriter(_)) => libc::POLLOUT | libc::POLLWRNORM,
-            Some(Meaning::Interests(_)) => 0,
+            Some(DescriptorObject::PipeWriter(_)) => libc::POLLOUT | libc::POLLWRNORM,
+            Some(DescriptorObject::Interests(_)) => 0,
             None => libc::POLLNVAL,
         }
     }

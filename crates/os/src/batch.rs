@@ -3,8 +3,8 @@
 //! A TUN without offloads takes one packet per write, and a fifth of the cost of a write is the
 //! system call. A ring performs 64 writes or 64 reads with one system call. For a single packet a
 //! ring is slower than a write, so a single packet is written directly. Where the kernel refuses
-//! rings (ENOSYS: not implemented; EPERM: forbidden), every packet is written by itself, and
-//! [`Batch::refused`] returns the reason.
+//! rings (ENOSYS: not implemented; EPERM: forbidden), every packet is written by a separate call,
+//! and [`Batch::refused`] returns the reason.
 //!
 //! All writes of a batch have completed when [`Batch::write`] returns, so packets need not outlive
 //! the call. They reach the device in order: a TUN takes or refuses a packet at once, and the
@@ -32,16 +32,16 @@ pub struct Batch {
     counts: Counts,
 }
 
-/// Counts of packets written, for the meters.
+/// Counts of written packets and of system calls, for the meters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets written through a ring.
     pub ringed: u64,
-    /// Packets written by a system call of their own.
+    /// Packets written by a separate system call each.
     pub written: u64,
     /// System calls for all reads and writes.
     pub calls: u64,
-    /// Packets that the device did not take.
+    /// Packets that the device refused.
     pub failed: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Creates a batch with a ring, or without one where the kernel refuses it.
+    /// Creates a batch with an io_uring, or without one if the kernel refuses it.
     #[must_use]
     pub fn new() -> Self {
         let entries = u32::try_from(BATCH_LEN).unwrap_or(u32::MAX);
@@ -75,7 +75,7 @@ impl Batch {
         }
     }
 
-    /// Creates a batch that writes each packet with a system call of its own.
+    /// Creates a batch without an io_uring: each packet is written with a separate system call.
     #[must_use]
     pub fn plain() -> Self {
         Self::without_ring(None)
@@ -93,13 +93,14 @@ impl Batch {
         }
     }
 
-    /// Returns the kernel's reason for refusing a ring, or for the failure of the last one.
+    /// Returns the error with which the kernel refused an io_uring, or with which the last one
+    /// failed.
     #[must_use]
     pub fn refused(&self) -> Option<Errno> {
         self.refused
     }
 
-    /// Returns whether packets are read and written through a ring.
+    /// Returns whether packets are read and written through an io_uring.
     #[must_use]
     pub fn has_ring(&self) -> bool {
         self.ring.is_some()
@@ -111,7 +112,7 @@ impl Batch {
         self.counts
     }
 
-    /// Takes the error of the last packet that the device did not take.
+    /// Takes the error of the last packet that the device refused.
     pub fn take_failure(&mut self) -> Option<Errno> {
         self.failure.take()
     }
@@ -139,7 +140,7 @@ impl Batch {
 
     /// Reads a packet into each of `buffers`, in order, at most [`BATCH_LEN`] of them, without
     /// waiting. Returns the lengths of the packets read: fewer than buffers if the device has no
-    /// more. Nothing is read without a ring.
+    /// more. Without an io_uring no packet is read.
     ///
     /// # Errors
     ///
@@ -168,10 +169,11 @@ impl Batch {
                 // read is still running when `wait_for_all` returns. Entries that were not
                 // submitted are dropped with the ring.
                 let pushed = unsafe { ring.submission().push(&read.user_data(place)) };
-                assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
+                assert!(pushed.is_ok(), "an io_uring of {BATCH_LEN} entries has space for a batch");
                 self.read.push(0);
             }
-            let (pushed, calls) = (self.read.len(), &mut self.counts.calls);
+            let pushed = self.read.len();
+            let calls = &mut self.counts.calls;
             if let Err(error) = wait_for_all(ring, pushed, calls, IoUring::submit_and_wait) {
                 self.refused = Errno::from_io_error(&error);
                 self.ring = None;
@@ -179,17 +181,17 @@ impl Batch {
             }
             for entry in ring.completion() {
                 let place = usize::try_from(entry.user_data()).unwrap_or(usize::MAX);
-                if let Some(came) = self.read.get_mut(place) {
-                    *came = entry.result();
+                if let Some(result) = self.read.get_mut(place) {
+                    *result = entry.result();
                 }
             }
         }
         let passing = [Errno::AGAIN, Errno::INTR].map(|error| -error.raw_os_error());
-        let failed = self.read.iter().find(|came| **came < 0 && !passing.contains(came));
+        let failed = self.read.iter().find(|result| **result < 0 && !passing.contains(result));
         if let Some(failed) = failed {
             return Err(Errno::from_raw_os_error(-failed).into());
         }
-        Ok(self.read.iter().map_while(|came| usize::try_from(*came).ok()))
+        Ok(self.read.iter().map_while(|result| usize::try_from(*result).ok()))
     }
 
     fn write_plainly(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
@@ -227,7 +229,7 @@ impl Batch {
             // SAFETY: the bytes and the list of parts live until `wait_for_all` below returns,
             // after all writes have ended; `parts` does not grow meanwhile.
             let pushed = unsafe { ring.submission().push(&write) };
-            assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
+            assert!(pushed.is_ok(), "an io_uring of {BATCH_LEN} entries has space for a batch");
         }
         let calls = &mut self.counts.calls;
         let ended = wait_for_all(ring, packets.len(), calls, IoUring::submit_and_wait);
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_read_in_their_order_and_no_more_than_there_are() {
+    fn available_packets_are_read_in_order() {
         in_new_network(|| {
             let (tun, socket) = tun_and_socket();
             let mut batch = Batch::new();
@@ -359,13 +361,15 @@ mod tests {
             }
             (0..5_u8).for_each(|number| _ = socket.send_to(&[number], (OURS, PORT)).unwrap());
             let mut buffers = vec![[0; 2048]; 20];
-            let lengths: Vec<_> =
-                batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap().collect();
-            let packets = buffers.iter().zip(lengths).map(|(one, length)| &one[..length]);
+            let lengths: Vec<_> = batch
+                .read(&tun, buffers.iter_mut().map(|buffer| &mut buffer[..]))
+                .unwrap()
+                .collect();
+            let packets = buffers.iter().zip(lengths).map(|(buffer, length)| &buffer[..length]);
             // Skip the kernel's IPv6 router solicitations.
             let ours = packets.filter(|packet| (packet[0] >> 4, packet[9]) == (4, 17));
             assert!(ours.map(|packet| packet[HEADERS_LEN]).eq(0..5));
-            let none = batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap();
+            let none = batch.read(&tun, buffers.iter_mut().map(|buffer| &mut buffer[..])).unwrap();
             assert_eq!(none.count(), 0);
         });
     }
@@ -380,7 +384,8 @@ mod tests {
             if !has_ring(&batch) {
                 return;
             }
-            let (mut stale, mut kept) = ([0; 2048], [0; 2048]);
+            let mut stale = [0; 2048];
+            let mut kept = [0; 2048];
             let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let buffers = std::iter::once(&mut stale[..]);
                 let panics = std::iter::from_fn(|| panic!("no more buffers"));
@@ -396,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_wait_returns_only_when_what_was_submitted_has_ended() {
+    fn a_failed_wait_returns_only_after_all_submissions_have_completed() {
         let mut batch = Batch::new();
         if !has_ring(&batch) {
             return;
@@ -460,14 +465,15 @@ mod tests {
         let (tun, socket) = tun_and_socket();
         let payloads: Vec<[u8; 2]> = (0..80).map(|number| [number, number]).collect();
         let head = headers(2);
-        let whole: Vec<Vec<u8>> = payloads.iter().map(|p| [&head[..], &p[..]].concat()).collect();
+        let complete_packets: Vec<Vec<u8>> =
+            payloads.iter().map(|p| [&head[..], &p[..]].concat()).collect();
         let in_parts = payloads
             .iter()
             .map(|[a, b]| [&head[..], core::slice::from_ref(a), core::slice::from_ref(b)]);
         let packets: Vec<[&[u8]; 3]> = if is_in_parts {
             in_parts.collect()
         } else {
-            whole.iter().map(|packet| [&packet[..], &[], &[]]).collect()
+            complete_packets.iter().map(|packet| [&packet[..], &[], &[]]).collect()
         };
         assert_eq!(batch.write(&tun, &packets).unwrap(), 80);
         assert_received_in_order(&socket, 80);
@@ -487,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_in_parts_arrive_whole() {
+    fn packets_in_parts_arrive_complete() {
         in_new_network(|| write_80(&mut Batch::new(), true));
     }
 
@@ -502,9 +508,10 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_alone_is_written_by_itself() {
+    fn a_single_packet_is_written_without_a_batch() {
         in_new_network(|| {
-            let (mut batch, (tun, socket)) = (Batch::new(), tun_and_socket());
+            let mut batch = Batch::new();
+            let (tun, socket) = tun_and_socket();
             assert_eq!(batch.write(&tun, &[[&headers(2), &[0, 0], &[]]]).unwrap(), 1);
             assert_received_in_order(&socket, 1);
             assert_eq!((batch.counts().written, batch.counts().ringed), (1, 0));
@@ -512,10 +519,12 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_the_device_refuses_is_counted_and_the_others_go() {
+    fn a_rejected_packet_is_counted_and_the_others_are_written() {
         in_new_network(|| {
-            let (mut batch, (tun, socket)) = (Batch::new(), tun_and_socket());
-            let (head, no_packet) = (headers(2), [0xFF; 40]);
+            let mut batch = Batch::new();
+            let (tun, socket) = tun_and_socket();
+            let head = headers(2);
+            let no_packet = [0xFF; 40];
             let packets: [[&[u8]; 3]; 3] =
                 [[&head, &[0, 0], &[]], [&no_packet, &[], &[]], [&head, &[1, 1], &[]]];
             assert_eq!(batch.write(&tun, &packets).unwrap(), 2);

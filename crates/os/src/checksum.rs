@@ -1,5 +1,5 @@
-//! Internet checksum (RFC 1071) with the fastest routines of this processor: sums, and copies that
-//! sum.
+//! Internet checksum (RFC 1071) with the fastest routines of this processor: for summing, and for
+//! copying and summing in one pass.
 //!
 //! The AVX2 routines process 64 bytes per round. They add the 16-bit words to four vectors of
 //! 32-bit sums, in the machine's own byte order (RFC 1071 §2 B). The remainder, and all data on
@@ -64,7 +64,8 @@ mod avx2 {
         finish(sum, (Routines::PORTABLE.copy_and_sum)(to_rest, from_rest))
     }
 
-    /// Folds the sum of the blocks, converts it to big-endian words, and adds the sum of the rest.
+    /// Folds the sum of the blocks, converts it to big-endian words, and adds the sum of the bytes
+    /// after the last block.
     fn finish(blocks: u64, rest: u16) -> u16 {
         let words = blocks.to_le_bytes();
         let (words, _) = words.as_chunks::<2>();
@@ -120,7 +121,8 @@ mod avx2 {
         #[inline]
         fn add(&mut self, [first, second]: [__m256i; 2]) {
             let low = _mm256_set1_epi32(0xFFFF);
-            let ([even_a, even_b], [odd_a, odd_b]) = (self.even, self.odd);
+            let [even_a, even_b] = self.even;
+            let [odd_a, odd_b] = self.odd;
             self.even = [
                 _mm256_add_epi32(even_a, _mm256_and_si256(first, low)),
                 _mm256_add_epi32(even_b, _mm256_and_si256(second, low)),
@@ -138,7 +140,8 @@ mod avx2 {
             let low = _mm256_set1_epi64x(0xFFFF_FFFF);
             let all = self.even.iter().chain(&self.odd);
             let wide = all.fold(_mm256_setzero_si256(), |sum, lane| {
-                let (even, odd) = (_mm256_and_si256(*lane, low), _mm256_srli_epi64::<32>(*lane));
+                let even = _mm256_and_si256(*lane, low);
+                let odd = _mm256_srli_epi64::<32>(*lane);
                 _mm256_add_epi64(sum, _mm256_add_epi64(even, odd))
             });
             // SAFETY: both types are 32 bytes of plain integers.
@@ -167,7 +170,8 @@ mod avx2 {
     }
 
     const BLOCK_LEN: usize = 64;
-    /// Shorter data goes to the portable routines: folding vectors costs more than they save.
+    /// Minimum length in bytes for the AVX2 routines. Shorter data goes to the portable routines:
+    /// folding the vectors costs more time than the vectors save.
     const SHORT_LEN: usize = 160;
     /// Maximum number of blocks added to a 32-bit sum before it can overflow; each adds less than
     /// 2^16.
@@ -212,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn all_ones_do_not_overflow_in_more_bytes_than_any_packet_has() {
+    fn all_ones_do_not_overflow_in_more_bytes_than_a_packet() {
         assert_all_agree(&vec![0xFF; (5 << 20) + 3]);
     }
 
     #[test]
-    fn a_sum_of_zero_and_a_sum_of_all_ones_are_told_apart() {
+    fn a_sum_of_zero_and_a_sum_of_all_ones_are_distinguished() {
         assert_eq!((routines().sum)(&[0; 128]), 0);
         assert_eq!((routines().sum)(&[0xFF; 128]), 0xFFFF);
     }

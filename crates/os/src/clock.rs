@@ -1,10 +1,10 @@
 //! Clocks: a cycle counter for the meter, its tick rate, the time since the start of a run, and CPU
 //! time.
 //!
-//! The counter is the cheapest one to read: the time stamp counter where the kernel itself trusts
-//! it, the generic timer on 64-bit ARM, otherwise CLOCK_MONOTONIC in nanoseconds. It is read
-//! without a fence, so a reading may be off by some tens of cycles. Each reading both ends one
-//! account and starts the next, so nothing is lost or counted twice.
+//! The meter uses the counter that is cheapest to read: the time stamp counter where the kernel
+//! itself trusts it, the generic timer on 64-bit ARM, otherwise CLOCK_MONOTONIC in nanoseconds. It
+//! is read without a fence, so a reading may be off by some tens of cycles. Each reading both ends
+//! one account and starts the next, so nothing is lost or counted twice.
 
 use protocols::Instant;
 use protocols::time::Duration;
@@ -14,14 +14,15 @@ use std::thread;
 
 /// Returns the reading of the machine's cheapest free-running counter, in ticks.
 ///
-/// It fits `protocols::meter::Clock::Counter`; [`TickRate`] converts ticks to nanoseconds.
+/// The function has the type of `protocols::meter::Clock::Counter`; [`TickRate`] converts ticks to
+/// nanoseconds.
 #[must_use]
 pub fn ticks() -> u64 {
     if has_cycle_counter() { cycles() } else { monotonic_nanos() }
 }
 
-/// Returns [`ticks`] with the choice of the counter already made, for a meter, which reads it a
-/// dozen times per segment.
+/// Returns the function that reads the counter of [`ticks`], without its choice at every call. A
+/// meter reads the counter a dozen times per segment.
 #[must_use]
 pub fn counter() -> fn() -> u64 {
     if has_cycle_counter() { cycles } else { monotonic_nanos }
@@ -91,7 +92,7 @@ fn cycles() -> u64 {
     monotonic_nanos()
 }
 
-/// Length of a tick of [`ticks`].
+/// Duration of one tick of [`ticks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate {
     /// Nanoseconds per tick, as a fixed-point number with 32 fractional bits.
@@ -102,7 +103,7 @@ impl TickRate {
     /// A tick of one nanosecond, for a clock other than the machine's counter.
     pub const NANOSECOND: Self = Self { nanos_per_tick: 1 << 32 };
 
-    /// Measures the counter against CLOCK_MONOTONIC, which takes 10 milliseconds.
+    /// Measures the tick duration against CLOCK_MONOTONIC. The measurement takes 10 milliseconds.
     ///
     /// A [`Calibration`] that spans the run takes no extra time and is more exact.
     #[must_use]
@@ -125,7 +126,7 @@ impl TickRate {
     }
 }
 
-/// First half of a measurement of the tick length.
+/// First half of a measurement of the tick duration: the first readings of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     nanos: u64,
@@ -161,7 +162,8 @@ impl Calibration {
     }
 }
 
-/// Each reading is accurate to some 50 ns, so this gives 10 parts per million.
+/// Minimum time between the two readings. Each reading is accurate to some 50 ns, so the tick
+/// duration is accurate to 10 parts per million.
 const CALIBRATION_TIME: Duration = Duration::from_millis(10);
 
 /// Time since the start of a run, measured with CLOCK_MONOTONIC.
@@ -229,19 +231,27 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_of_a_meter_is_that_of_all() {
-        let (before, own, after) = (ticks(), counter()(), ticks());
+    fn all_meters_share_one_counter() {
+        let before = ticks();
+        let own = counter()();
+        let after = ticks();
         assert!((before..=after).contains(&own));
     }
 
     #[test]
     fn a_span_in_ticks_lies_between_two_spans_of_the_monotonic_clock() {
-        let (rate, clock) = (TickRate::calibrate(), Monotonic::start());
-        let (outer, start, inner) = (clock.now(), ticks(), clock.now());
+        let rate = TickRate::calibrate();
+        let clock = Monotonic::start();
+        let outer = clock.now();
+        let start = ticks();
+        let inner = clock.now();
         while clock.now() - inner < Duration::from_millis(2) {}
-        let (inner, end) = (clock.now() - inner, ticks());
-        let (nanos, outer) = (rate.to_nanos(end - start), clock.now() - outer);
-        let (least, most) = (inner.mul_f64(0.999), outer.mul_f64(1.001));
+        let inner = clock.now() - inner;
+        let end = ticks();
+        let nanos = rate.to_nanos(end - start);
+        let outer = clock.now() - outer;
+        let least = inner.mul_f64(0.999);
+        let most = outer.mul_f64(1.001);
         assert!((least..=most).contains(&Duration::from_nanos(nanos)), "{nanos} ns, {outer:?}");
     }
 

@@ -2,12 +2,12 @@
 
 use libc::{RUSAGE_THREAD, getrusage, rusage};
 
-/// Counts of one thread since its start, or between two readings.
+/// Context switches of one thread since its start, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextSwitches {
-    /// ContextSwitches because the thread waited for something.
+    /// Context switches because the thread waited for something.
     pub voluntary: u64,
-    /// ContextSwitches because another thread was scheduled instead.
+    /// Context switches because another thread was scheduled instead.
     pub involuntary: u64,
 }
 
@@ -46,8 +46,9 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_thread_that_waits_for_another_has_given_its_processor_away() {
-        let ((ask, asked), (answer, answered)) = (channel(), channel());
+    fn waiting_for_another_thread_counts_as_a_voluntary_switch() {
+        let (ask, asked) = channel();
+        let (answer, answered) = channel();
         let other = std::thread::spawn(move || {
             while asked.recv().is_ok() {
                 answer.send(()).unwrap();
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_moments_the_later_one_has_no_less() {
+    fn counts_do_not_decrease_over_time() {
         let before = ContextSwitches::of_thread().unwrap();
         let after = ContextSwitches::of_thread().unwrap();
         assert_eq!(before.since(after), ContextSwitches::default());

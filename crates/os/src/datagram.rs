@@ -1,14 +1,14 @@
 //! UDP sockets of the kernel that send and receive many datagrams per system call.
 //!
-//! The cost of a call is paid once per window. Consecutive datagrams of equal length are sent as
-//! one long buffer, which the kernel segments (`UDP_SEGMENT`), and received as one buffer, which it
-//! has coalesced (`UDP_GRO`). Other datagrams go in separate buffers of the same call (`sendmmsg`,
-//! `recvmmsg`). Where the kernel or the device does not segment, all datagrams go in separate
-//! buffers.
+//! A whole window of datagrams costs one system call. Consecutive datagrams of equal length are
+//! sent as one long buffer, which the kernel segments (`UDP_SEGMENT`), and received as one buffer,
+//! which it has coalesced (`UDP_GRO`). Other datagrams go in separate buffers of the same call
+//! (`sendmmsg`, `recvmmsg`). Where the kernel or the device does not segment, all datagrams go in
+//! separate buffers.
 //!
 //! The sockets are not connected: a datagram from an unexpected address is received and can be
 //! answered. The kernel's error reports about undelivered datagrams are kept with the destination,
-//! and taken by [`DatagramSocket::bounce`].
+//! and taken by [`DatagramSocket::datagram_error`].
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of datagrams that the kernel cuts from one buffer, in every version that supports
 /// `UDP_SEGMENT`.
 const SEGMENTS_MAX: usize = 64;
-/// Maximum length of such a buffer in bytes: that of the longest UDP payload in IPv4.
+/// Maximum length in bytes of a buffer that the kernel segments: the longest UDP payload in IPv4.
 const SEGMENTED_MAX_BYTES: usize = 65_507;
 /// Maximum number of buffers per call to send.
 const OUT_MAX: usize = 16;
@@ -40,16 +40,16 @@ const BOUNCE_CONTROL_WORDS: usize = 64;
 pub struct DatagramSocket {
     fd: OwnedFd,
     is_ipv4: bool,
-    /// True until the kernel refuses to segment.
+    /// True until the kernel refuses to segment a buffer.
     segments: AtomicBool,
 }
 
 /// Error report about a datagram that was sent.
 #[derive(Debug)]
-pub struct Bounce {
+pub struct DatagramError {
     /// Destination of the datagram.
     pub to: SocketAddr,
-    /// Reason for which it was not delivered.
+    /// Reason for which the datagram was not delivered.
     pub error: io::Error,
 }
 
@@ -58,16 +58,17 @@ pub struct Bounce {
 pub struct Received<'a> {
     /// Address of the sender.
     pub from: SocketAddr,
-    /// Local destination address, if [`DatagramSocket::tell_destinations`] was called.
+    /// Local destination address, if [`DatagramSocket::report_destinations`] was called.
     pub to: Option<IpAddr>,
-    /// True if it was sent to this host alone, or if destinations were not requested.
+    /// True if the datagram was sent to this host alone, or if destinations are not reported.
     pub is_unicast: bool,
     /// Payload.
     pub data: &'a [u8],
 }
 
 impl DatagramSocket {
-    /// Binds a socket to `place`; port 0 selects any port. An IPv6 socket accepts IPv6 only.
+    /// Binds a socket to the address `place`; port 0 selects any port. An IPv6 socket accepts IPv6
+    /// only.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl DatagramSocket {
     /// # Errors
     ///
     /// Returns the error of `setsockopt(2)`.
-    pub fn tell_destinations(&self) -> io::Result<()> {
+    pub fn report_destinations(&self) -> io::Result<()> {
         let (level, name) = pick(
             self.is_ipv4,
             (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -131,7 +132,7 @@ impl DatagramSocket {
         self.set(level, name, 1)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+    #[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
         // SAFETY: the kernel reads an int of the length passed.
         let answer = unsafe {
@@ -146,9 +147,9 @@ impl DatagramSocket {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends the datagrams that lie one after another in `bytes`, with the lengths `lens`. Returns
-    /// the number sent, which is smaller if the send buffer is full or if the next datagram would
-    /// fail.
+    /// Sends the consecutive datagrams in `bytes`, whose lengths are `lens`. Returns the number of
+    /// datagrams sent. It is smaller than the number of lengths if the send buffer is full or if
+    /// the next datagram would fail.
     ///
     /// # Errors
     ///
@@ -159,7 +160,9 @@ impl DatagramSocket {
             sendto(&self.fd, datagram, SendFlags::empty(), &to)?;
             return Ok(1);
         }
-        let (mut sent, mut rest, mut bytes) = (0, lens, bytes);
+        let mut sent = 0;
+        let mut rest = lens;
+        let mut bytes = bytes;
         while !rest.is_empty() {
             let buffers = self.buffers(bytes, rest);
             match self.send_buffers(&buffers, to) {
@@ -192,7 +195,8 @@ impl DatagramSocket {
     fn buffers<'a>(&self, mut bytes: &'a [u8], mut lens: &[usize]) -> Vec<Outgoing<'a>> {
         let mut buffers = Vec::with_capacity(OUT_MAX);
         while let Some((&segment, behind)) = lens.split_first() {
-            let (mut count, mut total) = (1, segment);
+            let mut count = 1;
+            let mut total = segment;
             let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
             for &len in behind {
                 // The last datagram may be shorter, which ends the buffer.
@@ -201,14 +205,16 @@ impl DatagramSocket {
                 if len > segment || was_shorter || is_over || segment == 0 || len == 0 {
                     break;
                 }
-                (count, total) = (count + 1, total + len);
+                count += 1;
+                total += len;
             }
             let Some((buffer, rest)) = bytes.split_at_checked(total) else { break };
             buffers.push(Outgoing { bytes: buffer, segment, count });
             if buffers.len() == OUT_MAX {
                 break;
             }
-            (bytes, lens) = (rest, lens.get(count..).unwrap_or_default());
+            bytes = rest;
+            lens = lens.get(count..).unwrap_or_default();
         }
         buffers
     }
@@ -237,8 +243,8 @@ impl DatagramSocket {
         usize::try_from(sent).map_err(|_| last_errno())
     }
 
-    /// Receives datagrams until `inbox` is full or none is left. Returns whether more may be
-    /// waiting.
+    /// Receives datagrams until `inbox` is full or no datagram is waiting. Returns whether more
+    /// datagrams may be waiting.
     ///
     /// # Errors
     ///
@@ -270,7 +276,7 @@ impl DatagramSocket {
         let none = std::ptr::null_mut();
         // SAFETY: every pointer in the messages points to memory that lives until the end of this
         // function, and each length is that of its memory.
-        let came = unsafe {
+        let received = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
                 messages.as_mut_ptr(),
@@ -279,19 +285,19 @@ impl DatagramSocket {
                 none,
             )
         };
-        let came = usize::try_from(came).map_err(|_| io::Error::from(last_errno()))?;
-        for (message, name) in messages.iter().zip(&names).take(came) {
+        let received = usize::try_from(received).map_err(|_| io::Error::from(last_errno()))?;
+        for (message, name) in messages.iter().zip(&names).take(received) {
             let is_cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let len = usize::try_from(message.msg_len).unwrap_or(0);
             let from = name.address().filter(|_| !is_cut);
             inbox.arrivals.push(Arrival::of(&message.msg_hdr, len, from));
         }
-        Ok(came == IN_MAX)
+        Ok(received == IN_MAX)
     }
 
     /// Takes the next error report about a datagram sent from this socket.
     #[must_use]
-    pub fn bounce(&self) -> Option<Bounce> {
+    pub fn datagram_error(&self) -> Option<DatagramError> {
         let mut name = Name::ZERO;
         let mut control = Control::<BOUNCE_CONTROL_WORDS>::ZERO;
         // SAFETY: an all-zero message header is valid and empty.
@@ -303,8 +309,8 @@ impl DatagramSocket {
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: the pointers point to memory of the given lengths that lives until the end of
         // this function.
-        let came = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
-        if came < 0 {
+        let received = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
+        if received < 0 {
             return None;
         }
         let mut code = None;
@@ -318,7 +324,7 @@ impl DatagramSocket {
                 code = i32::try_from(u32::from_ne_bytes(*bytes)).ok();
             }
         });
-        Some(Bounce { to: name.address()?, error: io::Error::from_raw_os_error(code?) })
+        Some(DatagramError { to: name.address()?, error: io::Error::from_raw_os_error(code?) })
     }
 }
 
@@ -337,7 +343,7 @@ impl AsRawFd for DatagramSocket {
 /// A buffer that the kernel takes in one piece.
 struct Outgoing<'a> {
     bytes: &'a [u8],
-    /// Length in bytes of each datagram in it except the last, which may be shorter.
+    /// Length in bytes of each datagram in the buffer; the last one may be shorter.
     segment: usize,
     count: usize,
 }
@@ -367,8 +373,8 @@ struct Arrival {
 }
 
 impl Inbox {
-    /// Returns a buffer for one datagram from another kind of socket. [`Self::put`] then adds that
-    /// datagram to the inbox.
+    /// Returns the buffer for one datagram that the caller reads from another kind of socket.
+    /// [`Self::put`] then adds the datagram to the inbox.
     pub fn room(&mut self) -> &mut [u8] {
         self.arrivals.clear();
         self.make_buffers();
@@ -384,7 +390,8 @@ impl Inbox {
 
     /// Records that a datagram of `len` bytes was read into the buffer of [`Self::room`].
     pub fn put(&mut self, from: SocketAddr, len: usize) {
-        let (from, is_unicast) = (Some(from), true);
+        let from = Some(from);
+        let is_unicast = true;
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
     }
 
@@ -428,7 +435,8 @@ impl Arrival {
     /// which differs from the local address if the datagram was broadcast or multicast.
     fn take_ipv4(&mut self, data: &[u8]) {
         let octets = |at: usize| data.get(at..)?.first_chunk::<4>().copied().map(Ipv4Addr::from);
-        let (ours, header) = (octets(4), octets(8));
+        let ours = octets(4);
+        let header = octets(8);
         self.is_unicast = ours.is_some() && ours == header;
         self.to = ours.map(IpAddr::from);
     }
@@ -444,10 +452,13 @@ union Name {
 impl Name {
     // SAFETY: an all-zero address has family AF_UNSPEC.
     const ZERO: Self = unsafe { std::mem::zeroed() };
-    #[expect(clippy::cast_possible_truncation, reason = "it is 28")]
+    #[expect(clippy::cast_possible_truncation, reason = "the size of a socket address is 28 bytes")]
     const LEN: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
 
-    #[expect(clippy::cast_possible_truncation, reason = "families and lengths are small")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "address families fit in sa_family_t, and lengths in socklen_t"
+    )]
     fn of(address: SocketAddr) -> (Self, libc::socklen_t) {
         let mut name = Self::ZERO;
         match address {

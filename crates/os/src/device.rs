@@ -16,7 +16,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Returns whether its packets are Ethernet frames.
+    /// Returns whether the packets of the device are Ethernet frames.
     #[must_use]
     pub fn has_frames(&self) -> bool {
         match self {
@@ -36,14 +36,14 @@ impl Device {
 
     /// Returns whether the device segments UDP super-datagrams.
     #[must_use]
-    pub fn cuts_datagrams(&self) -> bool {
+    pub fn has_uso(&self) -> bool {
         match self {
             Self::Tun(tun) => tun.offloads().is_some_and(|offloads| offloads.udp),
             Self::PacketSocket(socket) => socket.has_offloads(),
         }
     }
 
-    /// Makes [`Self::receive`] wait for a packet, or not.
+    /// Sets whether [`Self::receive`] waits for a packet.
     ///
     /// # Errors
     ///

@@ -2,25 +2,25 @@
 //!
 //! # A turn
 //!
-//! 1. Wait for a packet until the earliest deadline; where possible the read itself is the wait.
+//! 1. Wait for a packet until the earliest deadline; where possible, a blocking read is the wait.
 //! 2. Read more packets, at most [`BATCH`], directly into packets of the station.
 //! 3. Run the timers that are due.
 //! 4. Run the application.
 //! 5. Write all pending output, gathered from where it lies.
 //!
-//! Finding out whether there is more to read costs a read. After a short packet that had to be
-//! waited for there hardly ever is, so the turn goes on without that read: an echo takes one read
-//! and one write. A packet that was already there, or is long, is probably part of a stream, so
-//! reading continues.
+//! Finding out whether there is more to read costs a read. After a short packet for which the
+//! driver had to wait, another packet is rarely waiting, so the turn continues without that read:
+//! an echo takes one read and one write. A packet that was already waiting, or that is long, is
+//! probably part of a stream, so reading continues.
 //!
 //! # Unfinished packets
 //!
-//! Checksums and segmentation that the device leaves to the station, or the station to the device,
-//! are described by [`crate::vnet`]. TCP and UDP take their super-segments, super-datagrams and
-//! unfinished checksums as they are; the driver finishes the checksum of any other packet.
+//! [`crate::vnet`] describes the checksums and the segmentation that the device leaves to the
+//! station, or the station to the device. TCP and UDP take their super-segments, super-datagrams
+//! and unfinished checksums as they are; the driver finishes the checksum of any other packet.
 //!
-//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy
-//! of each. While packets stream in, they are read in batches too.
+//! Packets for a device without offloads are copied and written in batches (see [`crate::batch`]).
+//! While packets stream in, they are read in batches too.
 //!
 //! # Accounts
 //!
@@ -31,14 +31,14 @@ use crate::batch::{BATCH_LEN, Batch};
 use crate::checksum;
 use crate::clock::Monotonic;
 use crate::device::Device;
-use crate::exchange::Exchange;
+use crate::queue_steering::QueueSteering;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::{Checksum, Header, Received, SegmentKind, Segmentation};
 use crate::wait_strategy::{Wait, Waiter};
-use protocols::chance::Chance;
 use protocols::link::Link;
 use protocols::meter::{Account, Counter, Meter};
 use protocols::packet::{ChecksumState, HEADROOM, Packet};
+use protocols::rng::Rng;
 use protocols::station::{Application, Frame, Settings, Station, Step};
 use protocols::time::Duration;
 use protocols::{Cx, Instant};
@@ -55,16 +55,16 @@ pub struct Driver {
     device: Device,
     waiter: Waiter,
     outbox: Option<Outbox>,
-    /// Connection to the neighboring stations, if this is one of several.
-    exchange: Option<Exchange>,
+    /// Queues to the neighboring stations, if this station is one of several on one interface.
+    queue_steering: Option<QueueSteering>,
     clock: Monotonic,
-    chance: Chance,
+    rng: Rng,
     meter: Meter,
     /// Packet for the next read.
     reading: Option<Packet>,
     /// Packets for a batched read; empty between two reads.
     ahead: Vec<Packet>,
-    /// The device had no space for the last packet.
+    /// True if the device had no space for the last packet.
     is_full: bool,
 }
 
@@ -97,30 +97,34 @@ impl Driver {
         link: Link,
         settings: Settings,
         wait: Wait,
-        (mut chance, mut meter): (Chance, Meter),
+        (mut rng, mut meter): (Rng, Meter),
     ) -> io::Result<Self> {
         let waiter = Waiter::new(wait, &device)?;
-        let (clock, has_offloads) = (Monotonic::start(), device.has_offloads());
+        let clock = Monotonic::start();
+        let has_offloads = device.has_offloads();
         let settings = Settings {
-            segments: has_offloads,
-            cuts_datagrams: device.cuts_datagrams(),
-            finishes_checksums: has_offloads,
+            tso: has_offloads,
+            uso: device.has_uso(),
+            checksum_offload: has_offloads,
             routines: checksum::routines(),
             ..settings
         };
-        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let mut cx = Cx { now: clock.now(), rng: &mut rng, meter: &mut meter };
         let station = Station::new(link, settings, &mut cx);
         let is_batched = matches!(device, Device::Tun(_)) && !has_offloads;
         let outbox = is_batched.then(|| Outbox::new(Batch::new()));
-        let (exchange, reading, ahead, is_full) = (None, None, Vec::new(), false);
+        let queue_steering = None;
+        let reading = None;
+        let ahead = Vec::new();
+        let is_full = false;
         Ok(Self {
             station,
             device,
             waiter,
             outbox,
-            exchange,
+            queue_steering,
             clock,
-            chance,
+            rng,
             meter,
             reading,
             ahead,
@@ -128,34 +132,34 @@ impl Driver {
         })
     }
 
-    /// Makes the station one of several on the queues of one interface ([`crate::exchange`]). From
-    /// now on it waits in `ppoll`, after polling if its strategy includes that.
+    /// Makes the station one of several on the queues of one interface ([`crate::queue_steering`]).
+    /// From now on it waits in `ppoll`, after polling if its strategy includes that.
     ///
     /// # Errors
     ///
     /// Returns `InvalidInput` for a device of Ethernet frames, otherwise the errors of
     /// [`Device::set_blocking`].
-    pub fn join(&mut self, exchange: Exchange) -> io::Result<()> {
+    pub fn join(&mut self, queue_steering: QueueSteering) -> io::Result<()> {
         if self.device.has_frames() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.waiter.sleep_in_poll(&self.device)?;
-        self.station.join_siblings(exchange.number(), exchange.count());
-        self.exchange = Some(exchange);
+        self.station.join_multiqueue(queue_steering.number(), queue_steering.count());
+        self.queue_steering = Some(queue_steering);
         Ok(())
     }
 
-    /// Returns the exchange, whose descriptor is readable when another station has handed over a
-    /// packet.
+    /// Returns the queue steering, whose descriptor is readable when another station has handed
+    /// over a packet.
     #[must_use]
-    pub fn exchange(&self) -> Option<&Exchange> {
-        self.exchange.as_ref()
+    pub fn queue_steering(&self) -> Option<&QueueSteering> {
+        self.queue_steering.as_ref()
     }
 
     /// Returns the station and the context for its calls, at the current time.
     pub fn parts(&mut self) -> (&mut Station, Cx<'_>) {
         let now = self.clock.now();
-        let cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         (&mut self.station, cx)
     }
 
@@ -207,7 +211,7 @@ impl Driver {
         self.outbox.as_ref().map(|outbox| &outbox.batch)
     }
 
-    /// Waits until there is something to do, at most until `until`, and does it.
+    /// Waits for a packet, a timer or the application, at most until `until`, and processes it.
     ///
     /// # Errors
     ///
@@ -218,12 +222,12 @@ impl Driver {
         application: &mut dyn Application,
         until: Option<Instant>,
     ) -> io::Result<Turn> {
-        let turn = self.take_turn(application, until);
+        let turn = self.run_turn(application, until);
         self.meter.enter(Account::Outside);
         turn
     }
 
-    fn take_turn(
+    fn run_turn(
         &mut self,
         application: &mut dyn Application,
         until: Option<Instant>,
@@ -245,20 +249,20 @@ impl Driver {
             let is_long = length.is_some_and(|length| length > SHORT_LEN);
             is_stream = is_long && turn.packets_in >= STREAM;
         }
-        self.exchange_strays(turn.now);
+        self.forward_misdelivered(turn.now);
         self.run(application, deadline, turn.now);
         turn.packets_out = self.write(turn.now)?;
         Ok(turn)
     }
 
-    /// Returns whether many packets can be read in one system call.
+    /// Returns whether several packets can be read in one system call, through an io_uring.
     fn reads_by_ring(&self) -> bool {
         let has_ring = self.outbox.as_ref().is_some_and(|outbox| outbox.batch.has_ring());
         has_ring && self.waiter.reads_at_once(&self.device)
     }
 
     /// Reads several packets in one system call from a device without offloads. Returns whether
-    /// there may be more.
+    /// more packets may be waiting.
     fn read_many(&mut self, turn: &mut Turn) -> io::Result<bool> {
         let mut packets = core::mem::take(&mut self.ahead);
         packets.extend(self.reading.take());
@@ -287,16 +291,17 @@ impl Driver {
         Ok(read? == wanted && wanted > 0)
     }
 
-    /// Takes the packets that another station has handed over, and hands over those not for this
-    /// station.
-    fn exchange_strays(&mut self, now: Instant) {
-        let Some(exchange) = &self.exchange else { return };
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
-        for stray in exchange.take() {
-            self.station.receive_stray(stray, &mut cx);
+    /// Takes the packets that another station has handed over, and hands the packets of other
+    /// stations to the next station.
+    fn forward_misdelivered(&mut self, now: Instant) {
+        let Some(queue_steering) = &self.queue_steering else { return };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        for packet in queue_steering.take() {
+            self.station.receive_misdelivered(packet, &mut cx);
         }
-        let lost = exchange.hand_over(core::iter::from_fn(|| self.station.take_stray()));
-        self.meter.add(Counter::StraysDropped, lost as u64);
+        let dropped =
+            queue_steering.hand_over(core::iter::from_fn(|| self.station.take_misdelivered()));
+        self.meter.add(Counter::MisdeliveredDropped, dropped as u64);
     }
 
     /// Waits for a packet until the station's `deadline` or `until`, and accepts it. Returns
@@ -309,7 +314,7 @@ impl Driver {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
         let deadlines = [deadline, application.deadline(), until];
-        let is_ready = self.station.has_news() || self.station.has_input() || has_output;
+        let is_ready = self.station.has_events() || self.station.has_input() || has_output;
         let until = if application.wants_to_run() || is_ready {
             Some(now)
         } else {
@@ -327,13 +332,17 @@ impl Driver {
             self.wait_for_room(until, &mut turn)?;
             return Ok((turn, true));
         };
-        let (device, clock, exchange) = (&self.device, &self.clock, self.exchange.as_ref());
+        let device = &self.device;
+        let clock = &self.clock;
+        let queue_steering = self.queue_steering.as_ref();
         let room = packet.spare_mut();
-        let waited = self.waiter.read_or_hear(device, room, clock, (now, until), exchange);
+        let waited = self.waiter.read_or_wake(device, room, clock, (now, until), queue_steering);
         self.meter.enter(Account::Interrupt);
         let read = match waited {
             Ok(waited) => {
-                (turn.now, turn.spun, turn.blocked) = (waited.now, waited.spun, waited.blocked);
+                turn.now = waited.now;
+                turn.spun = waited.spun;
+                turn.blocked = waited.blocked;
                 Ok(waited.packet)
             }
             Err(error) => {
@@ -341,18 +350,18 @@ impl Driver {
                 Err(error)
             }
         };
-        let was_there = turn.spun + turn.blocked < AT_ONCE;
+        let was_ready = turn.spun + turn.blocked < READY_MAX_WAIT;
         let length = self.accept(packet, read, &mut turn)?;
-        Ok((turn, length.is_some_and(|length| was_there || length > SHORT_LEN)))
+        Ok((turn, length.is_some_and(|length| was_ready || length > SHORT_LEN)))
     }
 
     /// Waits until the device accepts packets again. If instead all packets are lent, the
-    /// application has to return some, so the wait ends after [`LOOK_AGAIN_AFTER`].
+    /// application has to return some, so the wait ends after [`RETRY_INTERVAL`].
     fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
         let (flags, until) = if self.is_full {
             (PollFlags::OUT, until)
         } else {
-            let soon = turn.now + LOOK_AGAIN_AFTER;
+            let soon = turn.now + RETRY_INTERVAL;
             (PollFlags::empty(), Some(until.map_or(soon, |until| until.min(soon))))
         };
         let mut descriptors = [PollFd::new(&self.device, flags)];
@@ -367,7 +376,7 @@ impl Driver {
 
     /// Returns a packet to read into, or `None` if the station has lent all its packets.
     fn empty_packet(&mut self, now: Instant) -> Option<Packet> {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.reading.take().or_else(|| self.station.lend(&mut cx))
     }
 
@@ -399,7 +408,7 @@ impl Driver {
         packet.take_in(start + length);
         packet.pull(start);
         describe(&mut packet, &header, start);
-        let mut cx = Cx { now: turn.now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: turn.now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.receive_packet(packet, &mut cx);
         Ok(Some(length))
     }
@@ -408,7 +417,7 @@ impl Driver {
     /// `deadline` is due, and runs the application if it has something to do.
     fn run(&mut self, application: &mut dyn Application, deadline: Option<Instant>, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         let mut looped = 0;
         while looped < BATCH && self.station.has_input() {
             self.station.step(Step::Network, application, &mut cx);
@@ -418,7 +427,7 @@ impl Driver {
             self.station.step(Step::Timer, application, &mut cx);
         }
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
-        if wants_to_run || self.station.has_news() {
+        if wants_to_run || self.station.has_events() {
             let left = cx.meter.enter(Account::Outside);
             self.station.step(Step::User, application, &mut cx);
             cx.meter.enter(left);
@@ -430,7 +439,9 @@ impl Driver {
         if !self.station.has_output() && !self.has_waiting() {
             return Ok(0);
         }
-        let (mut packets, mut failure, mut is_full) = (0, None, false);
+        let mut packets = 0;
+        let mut failure = None;
+        let mut is_full = false;
         let Self { station, device, outbox, .. } = self;
         let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
             let written = match outbox {
@@ -445,7 +456,7 @@ impl Driver {
             }
             !is_full
         };
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         station.transmit_to(&mut write, &mut cx);
         self.is_full = is_full;
         if let Some(error) = failure {
@@ -453,7 +464,7 @@ impl Driver {
         }
         if let Some(outbox) = outbox {
             outbox.flush(device)?;
-            self.meter.add(Counter::LinkPacketsDropped, core::mem::take(&mut outbox.lost));
+            self.meter.add(Counter::LinkPacketsDropped, core::mem::take(&mut outbox.dropped));
         }
         Ok(packets)
     }
@@ -465,9 +476,9 @@ impl Driver {
     }
 }
 
-/// Records in `packet` what the device has left unfinished, for a packet that was read
-/// `packet_start` bytes after [`HEADROOM`]. Finishes the checksum of any protocol except TCP and
-/// UDP.
+/// Records in `packet` the checksum and segmentation that the device has left unfinished; the
+/// packet was read `packet_start` bytes after [`HEADROOM`]. Finishes the checksum of any protocol
+/// except TCP and UDP.
 pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
@@ -484,7 +495,7 @@ pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     };
 }
 
-/// Sums the bytes from `start` on, and writes the checksum into the field that held the sum of the
+/// Writes the checksum of the bytes from `start` on into its field, which contains the sum of the
 /// pseudo-header.
 fn finish_checksum(packet: &mut [u8], start: usize, offset: usize) {
     let Some(transport) = packet.get_mut(start..) else { return };
@@ -539,20 +550,20 @@ pub fn is_about_the_device(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))
 }
 
-/// Packets that are written together: their bytes, copied one after another.
+/// Packets that are written in one batch: their bytes, copied one after another.
 #[derive(Debug)]
 struct Outbox {
     batch: Batch,
     bytes: Vec<u8>,
     /// End offset of each packet in `bytes`.
     ends: Vec<usize>,
-    /// Number of packets that the device did not take.
-    lost: u64,
+    /// Number of packets that the device refused.
+    dropped: u64,
 }
 
 impl Outbox {
     fn new(batch: Batch) -> Self {
-        Self { batch, bytes: Vec::new(), ends: Vec::with_capacity(BATCH_LEN), lost: 0 }
+        Self { batch, bytes: Vec::new(), ends: Vec::with_capacity(BATCH_LEN), dropped: 0 }
     }
 
     fn take(&mut self, device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
@@ -573,12 +584,14 @@ impl Outbox {
         let mut start = 0;
         for (packet, end) in packets.iter_mut().zip(&self.ends) {
             let (first, others) = rest.split_at_checked(end - start).unwrap_or_default();
-            (packet[0], rest, start) = (first, others, *end);
+            packet[0] = first;
+            rest = others;
+            start = *end;
         }
         let packets = packets.get(..self.ends.len()).unwrap_or_default();
         let written = self.batch.write(tun, packets);
-        let taken = written.as_ref().copied().unwrap_or(0);
-        self.lost += u64::try_from(packets.len().saturating_sub(taken)).unwrap_or(0);
+        let written_count = written.as_ref().copied().unwrap_or(0);
+        self.dropped += u64::try_from(packets.len().saturating_sub(written_count)).unwrap_or(0);
         self.bytes.clear();
         self.ends.clear();
         if let Some(failure) = self.batch.take_failure().map(io::Error::from)
@@ -594,9 +607,9 @@ impl Outbox {
 /// offloads. A read that finds nothing costs a tenth of a packet.
 const STREAM: usize = 8;
 const AHEAD: usize = 16;
-/// A shorter wait means that the packet was already there.
-const AT_ONCE: Duration = Duration::from_nanos(3_000);
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+/// Maximum wait for a packet that counts as already waiting.
+const READY_MAX_WAIT: Duration = Duration::from_nanos(3_000);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum length in bytes of a packet that is not taken as part of a stream.
 const SHORT_LEN: usize = 512;
 const ETHERNET_HEADER_LEN: usize = 14;

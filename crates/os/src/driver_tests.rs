@@ -67,14 +67,14 @@ fn driver(options: Options, wait: Wait) -> Driver {
     interface.bring_up().unwrap();
     let link = Link::Datagram(Datagram::new(MTU.into()));
     let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
-    let lent = (Chance::from_seed(entropy::seed().unwrap()), Meter::new(Clock::None));
-    let mut driver = Driver::new(Device::Tun(tun), link, settings, wait, lent).unwrap();
+    let rng_and_meter = (Rng::from_seed(entropy::seed().unwrap()), Meter::new(Clock::None));
+    let mut driver = Driver::new(Device::Tun(tun), link, settings, wait, rng_and_meter).unwrap();
     driver.parts().0.layers.tcp.listen(PORT, Profile::BULK).unwrap();
     driver
 }
 
-/// Runs `client` in a thread of the same network while the driver turns, until the client has
-/// ended.
+/// Runs `client` in a thread in the same network namespace while the driver turns, until the client
+/// has ended.
 fn serve<R: Send>(driver: &mut Driver, echo: &mut Echo, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -168,7 +168,8 @@ fn the_accounts_of_a_driver_add_up_to_its_total() {
 #[test]
 fn an_echo_is_one_packet_read_and_one_written() {
     in_new_network(|| {
-        let (mut driver, mut echo) = (driver(OFFLOADING, Wait::Block), Echo::default());
+        let mut driver = driver(OFFLOADING, Wait::Block);
+        let mut echo = Echo::default();
         let mut stream = serve(&mut driver, &mut echo, || {
             let mut stream = TcpStream::connect((OURS, PORT)).unwrap();
             stream.set_nodelay(true).unwrap();
@@ -194,7 +195,7 @@ fn an_echo_is_one_packet_read_and_one_written() {
 }
 
 #[test]
-fn a_datagram_whose_checksum_the_kernel_left_is_answered_as_if_nobody_listens() {
+fn a_datagram_with_an_unfinished_checksum_is_answered_with_port_unreachable() {
     in_new_network(|| {
         let mut driver = driver(OFFLOADING, Wait::Block);
         let refused = serve(&mut driver, &mut Echo::default(), || {
@@ -220,13 +221,14 @@ fn a_turn_without_anything_to_do_ends_at_its_deadline() {
 }
 
 #[test]
-fn an_interface_that_goes_down_is_told_when_there_is_something_to_write() {
+fn an_interface_that_is_down_is_reported_on_the_next_write() {
     in_new_network(|| {
         let tun = Tun::open_with(Some("plumb0"), OFFLOADING).unwrap();
         let link = Link::Datagram(Datagram::new(MTU.into()));
-        let lent = (Chance::from_seed(1), Meter::new(Clock::None));
+        let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
         let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
-        let mut driver = Driver::new(Device::Tun(tun), link, settings, Wait::Poll, lent).unwrap();
+        let mut driver =
+            Driver::new(Device::Tun(tun), link, settings, Wait::Poll, rng_and_meter).unwrap();
         let (station, mut cx) = driver.parts();
         let remote = (KERNEL, PORT).into();
         station.layers.tcp.open(OURS.into(), remote, Profile::BULK, &mut cx).unwrap();
@@ -236,7 +238,7 @@ fn an_interface_that_goes_down_is_told_when_there_is_something_to_write() {
 }
 
 #[test]
-fn a_device_that_was_full_is_asked_for_room_and_no_packet_is_lost() {
+fn a_full_device_is_polled_for_space_and_no_packet_is_lost() {
     in_new_network(|| {
         let mut driver = driver(OFFLOADING, Wait::Block);
         let settle = |driver: &mut Driver| {
@@ -244,9 +246,9 @@ fn a_device_that_was_full_is_asked_for_room_and_no_packet_is_lost() {
             driver.turn(&mut Echo::default(), until).unwrap();
             driver.parts().0.packets_lent()
         };
-        let lent = settle(&mut driver);
+        let rng_and_meter = settle(&mut driver);
         driver.is_full = true;
-        assert_eq!(settle(&mut driver), lent);
+        assert_eq!(settle(&mut driver), rng_and_meter);
         assert!(!driver.is_full);
     });
 }
@@ -255,13 +257,13 @@ fn a_device_that_was_full_is_asked_for_room_and_no_packet_is_lost() {
 fn a_station_without_a_free_packet_lets_its_timers_run_on() {
     in_new_network(|| {
         let mut driver = driver(OFFLOADING, Wait::Block);
-        let lent: Vec<Packet> = core::iter::from_fn(|| {
+        let rng_and_meter: Vec<Packet> = core::iter::from_fn(|| {
             let (station, mut cx) = driver.parts();
             station.lend(&mut cx)
         })
         .collect();
         let turn = driver.turn(&mut Echo::default(), None).unwrap();
         assert_eq!(turn.packets_in, 0);
-        lent.into_iter().for_each(|packet| driver.parts().0.take_back(packet));
+        rng_and_meter.into_iter().for_each(|packet| driver.parts().0.take_back(packet));
     });
 }

@@ -7,11 +7,11 @@ use crate::testing::in_new_network;
 use crate::tun::{Kind, Options, Tun};
 use crate::wait_strategy::Wait;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::internet::addresses::Address;
 use protocols::internet::icmp::EchoReply;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Clock, Counter, Meter};
+use protocols::rng::Rng;
 use protocols::station::{Application, Layers, Settings};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Event, Profile};
@@ -89,16 +89,17 @@ fn driver(is_offloading: bool) -> Driver {
     interface.add_address6(KERNEL_V6, 64).unwrap();
     let link = Link::Datagram(Datagram::new(MTU.into()));
     let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
-    let lent = (Chance::from_seed(1), Meter::new(Clock::None));
-    let mut driver = Driver::new(Device::Tun(tun), link, settings, Wait::Block, lent).unwrap();
+    let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
+    let mut driver =
+        Driver::new(Device::Tun(tun), link, settings, Wait::Block, rng_and_meter).unwrap();
     let layers = &mut driver.parts().0.layers;
     layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
     layers.tcp.listen(PORT, Profile::BULK).unwrap();
     driver
 }
 
-/// Runs `client` in a thread of the same network while the driver turns, until the client has
-/// ended.
+/// Runs `client` in a thread in the same network namespace while the driver turns, until the client
+/// has ended.
 fn serve<R: Send>(driver: &mut Driver, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     let mut mirror = Mirror { port: PORT, ..Mirror::default() };
@@ -123,9 +124,9 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
 
-/// Sends a datagram of `len` bytes from a socket of the kernel until one returns, and returns its
-/// bytes. Repetition is needed because the kernel takes a moment to accept a new IPv6 address as
-/// its own.
+/// Sends a datagram of `len` bytes from a socket of the kernel until one of them is echoed, and
+/// returns the echoed bytes. Repetition is needed because the kernel takes a moment to accept a new
+/// IPv6 address as its own.
 fn mirrored(local: IpAddr, ours: IpAddr, len: usize) -> Vec<u8> {
     let socket = UdpSocket::bind((local, 0)).unwrap();
     socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
@@ -156,17 +157,17 @@ fn long_datagrams_go_and_come(is_offloading: bool) {
 }
 
 #[test]
-fn long_datagrams_of_both_families_go_to_the_kernel_and_come_back() {
+fn long_datagrams_of_both_families_are_echoed_by_the_kernel() {
     long_datagrams_go_and_come(false);
 }
 
 #[test]
-fn long_datagrams_go_and_come_where_the_device_finishes_checksums() {
+fn long_datagrams_are_exchanged_with_checksum_offload() {
     long_datagrams_go_and_come(true);
 }
 
 #[test]
-fn the_kernels_tcp_speaks_to_ours_over_ipv6_with_super_segments() {
+fn the_kernels_tcp_exchanges_super_segments_over_ipv6() {
     in_new_network(|| {
         let mut driver = driver(true);
         let sent = pattern(1_000_000);
@@ -201,7 +202,7 @@ fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
 }
 
 #[test]
-fn the_kernel_answers_our_long_echoes_of_both_families() {
+fn the_kernel_answers_long_echoes_of_both_families() {
     in_new_network(|| {
         let mut driver = driver(false);
         let v4 = echoed(&mut driver, KERNEL.into(), 4_000);

@@ -1,17 +1,18 @@
 //! File access rights of one user, lent to one thread for the duration of one call.
 //!
 //! A server for many users is one privileged process, but it must open, create, rename and remove
-//! files with the rights of the user who requests it. Linux keeps a file-system user ID beside the
-//! effective one (`setfsuid(2)`, made for file servers), separately for each thread. Other threads
-//! are not affected, and the user cannot send signals to the process or trace it meanwhile, as
-//! would be possible with the user's effective user ID. Therefore a call that names a file runs
-//! with the groups, group and file-system user ID of the user, and without effective capabilities,
-//! so that reserved blocks and quotas apply to the user too.
+//! each file with the rights of the user that requests the operation. Linux keeps a file-system
+//! user ID beside the effective one (`setfsuid(2)`, made for file servers), separately for each
+//! thread. Other threads are not affected, and the user cannot send signals to the process or trace
+//! it meanwhile, as would be possible with the user's effective user ID. Therefore a call that
+//! names a file runs with the groups, group and file-system user ID of the user, and without
+//! effective capabilities, so that reserved blocks and quotas apply to the user too.
 //!
 //! The alternative, a worker process per user, would need the control connection, its TLS state and
-//! every data connection handed over. This needs only system calls, which take about two
-//! microseconds per call. The risk is a failure to restore the original rights. In that case the
-//! process aborts at once, because a thread with the wrong user can do nothing right.
+//! every data connection handed over. Lending the rights to a thread needs only system calls, which
+//! take about two microseconds per lent call. The risk is a failure to restore the original rights.
+//! In that case the process aborts at once, because a thread with the wrong user can do nothing
+//! right.
 //!
 //! An open file needs no rights: the kernel checks them when the file is opened.
 
@@ -21,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Argument with which `setfsuid` and `setfsgid` change nothing and return the current ID.
-const ASK: u32 = u32::MAX;
+const QUERY: u32 = u32::MAX;
 /// System call number of `setgroups` with 32-bit group IDs. The C library's function would change
 /// all threads.
 #[cfg(any(target_arch = "x86", target_arch = "arm"))]
@@ -33,8 +34,8 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
 /// The file access rights of a user.
 #[derive(Debug)]
-pub struct FileRights {
-    /// `None` for the user of this process, for whom nothing needs to be changed.
+pub struct FsCredentials {
+    /// IDs of the user; `None` for the user of this process, whose rights need no change.
     user: Option<Ids>,
     own: Ids,
 }
@@ -46,7 +47,8 @@ struct Ids {
     groups: Vec<libc::gid_t>,
 }
 
-/// Capability sets of a thread, as two groups of words: effective, permitted, inheritable.
+/// Capability sets of a thread, as two groups of 32 bits, each with the effective, the permitted
+/// and the inheritable set.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Capabilities([[u32; 3]; 2]);
@@ -57,13 +59,13 @@ struct CapabilityHeader {
     pid: libc::c_int,
 }
 
-impl FileRights {
+impl FsCredentials {
     /// Returns the rights of `user`.
     ///
     /// # Errors
     ///
     /// Returns an error if the user's groups cannot be read; `EPERM` if this process may not assume
-    /// them.
+    /// the rights of the user.
     pub fn of(user: &User) -> io::Result<Self> {
         let own = Ids::own()?;
         if user.uid() == own.uid {
@@ -76,18 +78,18 @@ impl FileRights {
         Ok(Self { user: Some(user), own })
     }
 
-    /// Returns the rights of the owner of `folder`, with the directory's group as the only group.
-    /// Returns this process's own rights if it may not assume others.
+    /// Returns the rights of the owner of `directory`, with the directory's group as the only
+    /// group. Returns this process's own rights if it may not assume others.
     ///
     /// # Errors
     ///
-    /// Returns the error of `stat(2)` for `folder`.
-    pub fn of_owner(folder: &Path) -> io::Result<Self> {
-        let status = std::fs::metadata(folder)?;
+    /// Returns the error of `stat(2)` for `directory`.
+    pub fn of_owner(directory: &Path) -> io::Result<Self> {
+        let status = std::fs::metadata(directory)?;
         let own = Ids::own()?;
-        let is_other = own.uid == 0 && status.uid() != 0;
+        let is_other_user = own.uid == 0 && status.uid() != 0;
         let user = Ids { uid: status.uid(), gid: status.gid(), groups: vec![status.gid()] };
-        Ok(Self { user: is_other.then_some(user), own })
+        Ok(Self { user: is_other_user.then_some(user), own })
     }
 
     /// Runs `work` on this thread with these file access rights.
@@ -103,8 +105,8 @@ impl FileRights {
             return work();
         }
         let before = capabilities()?;
-        let _way_back = WayBack { own: &self.own, before };
-        take(user)?;
+        let _restore = RestoreOnDrop { own: &self.own, before };
+        assume(user)?;
         let [low, high] = before.0;
         let without = |set: [u32; 3]| [0, set[1], set[2]];
         set_capabilities(&Capabilities([without(low), without(high)]))?;
@@ -114,31 +116,32 @@ impl FileRights {
 
 impl Ids {
     fn own() -> io::Result<Self> {
-        let (euid, egid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let euid = rustix::process::geteuid();
+        let egid = rustix::process::getegid();
         let groups = rustix::process::getgroups()?.iter().map(|group| group.as_raw()).collect();
         Ok(Self { uid: euid.as_raw(), gid: egid.as_raw(), groups })
     }
 }
 
 /// Restores the thread's own rights when dropped, also after a panic.
-struct WayBack<'a> {
+struct RestoreOnDrop<'a> {
     own: &'a Ids,
     before: Capabilities,
 }
 
-impl Drop for WayBack<'_> {
+impl Drop for RestoreOnDrop<'_> {
     fn drop(&mut self) {
-        let is_back = set_capabilities(&self.before).is_ok() && take(self.own).is_ok();
+        let is_restored = set_capabilities(&self.before).is_ok() && assume(self.own).is_ok();
         // Changing the file-system user ID has changed the file capabilities once more.
-        if !is_back || set_capabilities(&self.before).is_err() {
-            // This thread would serve other users with the rights of the wrong user.
+        if !is_restored || set_capabilities(&self.before).is_err() {
+            // This thread would serve later requests with the rights of the wrong user.
             std::process::abort();
         }
     }
 }
 
 /// Sets groups, group and file-system user ID of this thread, and checks that they took effect.
-fn take(ids: &Ids) -> io::Result<()> {
+fn assume(ids: &Ids) -> io::Result<()> {
     // SAFETY: the pointer points to as many groups as the length says.
     let answer = unsafe { libc::syscall(SETGROUPS, ids.groups.len(), ids.groups.as_ptr()) };
     if answer != 0 {
@@ -147,7 +150,7 @@ fn take(ids: &Ids) -> io::Result<()> {
     // SAFETY: both calls take and return plain values.
     let gid = unsafe {
         libc::setfsgid(ids.gid);
-        libc::setfsgid(ASK)
+        libc::setfsgid(QUERY)
     };
     // SAFETY: as above.
     unsafe { libc::setfsuid(ids.uid) };
@@ -161,7 +164,7 @@ fn take(ids: &Ids) -> io::Result<()> {
 
 fn fs_uid() -> u32 {
     // SAFETY: takes and returns plain values; the ID is invalid, so nothing changes.
-    unsafe { libc::setfsuid(ASK) }.cast_unsigned()
+    unsafe { libc::setfsuid(QUERY) }.cast_unsigned()
 }
 
 fn capabilities() -> io::Result<Capabilities> {
@@ -190,26 +193,26 @@ mod tests {
 
     /// Creates a world-writable directory with a file readable by root only. Returns `None` unless
     /// the test runs as root of the machine.
-    fn desk(name: &str) -> Option<(PathBuf, FileRights)> {
+    fn fixture(name: &str) -> Option<(PathBuf, FsCredentials)> {
         is_root_of_the_machine().then_some(())?;
         let nobody = User::named("nobody").unwrap().unwrap();
-        let rights = FileRights::of(&nobody).unwrap();
-        rights.lend(|| Ok(())).unwrap();
+        let credentials = FsCredentials::of(&nobody).unwrap();
+        credentials.lend(|| Ok(())).unwrap();
         let seed = crate::entropy::seed().unwrap();
         let path = std::env::temp_dir().join(format!("plumb-file-rights-{name}-{seed:x}"));
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
         fs::write(path.join("mine"), "root's").unwrap();
         fs::set_permissions(path.join("mine"), PermissionsExt::from_mode(0o600)).unwrap();
-        Some((path, rights))
+        Some((path, credentials))
     }
 
     #[test]
-    fn what_root_alone_may_read_a_user_may_not_and_his_files_are_his() {
-        let Some((path, rights)) = desk("read") else { return };
-        let refused = rights.lend(|| fs::read(path.join("mine"))).unwrap_err();
+    fn a_user_cannot_read_files_of_root_and_owns_created_files() {
+        let Some((path, credentials)) = fixture("read") else { return };
+        let refused = credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-        rights.lend(|| fs::write(path.join("his"), "nobody's")).unwrap();
+        credentials.lend(|| fs::write(path.join("his"), "nobody's")).unwrap();
         let nobody = User::named("nobody").unwrap().unwrap();
         let status = fs::metadata(path.join("his")).unwrap();
         assert_eq!((status.uid(), status.gid()), (nobody.uid(), nobody.gid()));
@@ -217,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_call_everything_is_as_before_even_if_it_panicked() {
-        let Some((path, rights)) = desk("back") else { return };
+    fn the_original_rights_are_restored_after_the_call_even_after_a_panic() {
+        let Some((path, credentials)) = fixture("back") else { return };
         let before = (capabilities().unwrap(), rustix::process::getgroups().unwrap());
-        rights.lend(|| fs::read(path.join("mine"))).unwrap_err();
+        credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            rights.lend(|| -> io::Result<()> { panic!("the work breaks off") })
+            credentials.lend(|| -> io::Result<()> { panic!("the work breaks off") })
         }));
         assert!(broken.is_err());
         assert_eq!(before, (capabilities().unwrap(), rustix::process::getgroups().unwrap()));
@@ -231,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn rights_that_are_lent_are_not_given_back_by_a_call_inside() {
-        let Some((path, rights)) = desk("nested") else { return };
-        let inner = rights.lend(|| {
-            rights.lend(|| Ok(()))?;
+    fn nested_calls_do_not_restore_the_original_rights() {
+        let Some((path, credentials)) = fixture("nested") else { return };
+        let inner = credentials.lend(|| {
+            credentials.lend(|| Ok(()))?;
             fs::read(path.join("mine"))
         });
         assert_eq!(inner.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -242,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_has_its_own_rights_meanwhile() {
-        let Some((path, rights)) = desk("thread") else { return };
-        let read = rights.lend(|| {
+    fn other_threads_keep_their_own_rights_meanwhile() {
+        let Some((path, credentials)) = fixture("thread") else { return };
+        let read = credentials.lend(|| {
             std::thread::scope(|scope| {
-                let beside = scope.spawn(|| rights.lend(|| Ok(())).map(|()| fs_uid()));
+                let beside = scope.spawn(|| credentials.lend(|| Ok(())).map(|()| fs_uid()));
                 beside.join().map_err(|_| io::Error::other("the thread broke off"))?
             })
         });
@@ -260,7 +263,7 @@ mod tests {
                 fs::read(path.join("mine"))
             }
         });
-        let read = rights.lend(|| {
+        let read = credentials.lend(|| {
             sender.send(()).unwrap();
             Ok(other.join().unwrap())
         });

@@ -1,7 +1,7 @@
 //! A network interface of the kernel: its addresses, its MTU, and whether it is up.
 //!
-//! Nearly all operations use the ioctls of netdevice(7), so no other program is needed. They act in
-//! the network namespace of the thread that called [`Interface::named`]. IPv6 operations use
+//! Nearly all operations use the ioctls of netdevice(7), so no other program is needed. The ioctls
+//! act in the network namespace of the thread that called [`Interface::named`]. IPv6 operations use
 //! netlink and /proc, and act in the namespace of the calling thread; the two namespaces must be
 //! the same.
 
@@ -17,7 +17,8 @@ use std::{error, fmt, io};
 #[derive(Debug)]
 pub struct Interface {
     name: String,
-    /// Any socket will do: its namespace determines the interfaces that the ioctls find.
+    /// Socket for the ioctls, of any type. Its network namespace determines the interfaces that the
+    /// ioctls find.
     socket: OwnedFd,
 }
 
@@ -71,7 +72,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// Returns [`InterfaceError::NotPermitted`] without the privilege.
+    /// Returns [`InterfaceError::NotPermitted`] without the privilege CAP_NET_ADMIN.
     pub fn bring_up(&self) -> Result<(), InterfaceError> {
         let mut request = self.request()?;
         request.set_flags(self.flags()? | IFF_UP);
@@ -108,7 +109,8 @@ impl Interface {
         Ok(u32::try_from(request.number()).unwrap_or(0))
     }
 
-    /// Returns the IPv4 address with its network, or `None` if there is none.
+    /// Returns the IPv4 address with its prefix length and the peer address, or `None` if the
+    /// interface has no IPv4 address.
     ///
     /// # Errors
     ///
@@ -116,13 +118,13 @@ impl Interface {
     pub fn address(&self) -> Result<Option<Addressing>, InterfaceError> {
         let Some(address) = self.read_address::<SIOCGIFADDR>()? else { return Ok(None) };
         let mask = self.read_address::<SIOCGIFNETMASK>()?.unwrap_or(Ipv4Addr::BROADCAST);
-        let far_end = if self.flags()? & IFF_POINTOPOINT == 0 {
+        let destination = if self.flags()? & IFF_POINTOPOINT == 0 {
             None
         } else {
-            self.read_address::<SIOCGIFDSTADDR>()?.filter(|far_end| *far_end != address)
+            self.read_address::<SIOCGIFDSTADDR>()?.filter(|destination| *destination != address)
         };
         let prefix_bits = u8::try_from(mask.to_bits().leading_ones()).unwrap_or(32);
-        Ok(Some(Addressing { address, prefix_bits, far_end }))
+        Ok(Some(Addressing { address, prefix_bits, destination }))
     }
 
     /// Returns the kernel's index of the interface.
@@ -150,7 +152,7 @@ impl Interface {
     }
 
     /// Returns the length of the transmit queue in packets. A TUN queues the packets for its reader
-    /// there.
+    /// in it.
     ///
     /// # Errors
     ///
@@ -172,8 +174,8 @@ impl Interface {
         self.call::<SIOCSIFTXQLEN>(&mut request)
     }
 
-    /// Adds an IPv6 address with a network prefix of `prefix_bits` bits. It can be used at once,
-    /// because duplicate address detection (RFC 4862 §5.4) is skipped.
+    /// Adds an IPv6 address with a network prefix of `prefix_bits` bits. The address can be used at
+    /// once, because duplicate address detection (RFC 4862 §5.4) is skipped.
     ///
     /// # Errors
     ///
@@ -197,7 +199,7 @@ impl Interface {
     pub fn addresses6(&self) -> Result<Vec<(Ipv6Addr, u8)>, InterfaceError> {
         match std::fs::read_to_string(ADDRESSES6) {
             Ok(text) => Ok(text.lines().filter_map(|line| address6_of(line, &self.name)).collect()),
-            // A kernel without IPv6 does not have the file.
+            // A kernel without IPv6 does not have the file in /proc.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(InterfaceError::Other(error)),
         }
@@ -247,7 +249,8 @@ impl Interface {
 /// and flags in hexadecimal, and the name.
 fn address6_of(line: &str, name: &str) -> Option<(Ipv6Addr, u8)> {
     let mut words = line.split_ascii_whitespace();
-    let (address, prefix_bits) = (words.next()?, words.nth(1)?);
+    let address = words.next()?;
+    let prefix_bits = words.nth(1)?;
     if words.nth(2)? != name || address.len() != 32 {
         return None;
     }
@@ -255,25 +258,25 @@ fn address6_of(line: &str, name: &str) -> Option<(Ipv6Addr, u8)> {
     Some((Ipv6Addr::from_bits(address), u8::from_str_radix(prefix_bits, 16).ok()?))
 }
 
-/// IPv4 addresses of an interface.
+/// IPv4 address, prefix length and peer address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addressing {
-    /// Local address of the kernel.
+    /// Address of the kernel on the interface.
     pub address: Ipv4Addr,
     /// Length of the network prefix in bits.
     pub prefix_bits: u8,
     /// Address of the peer on a point-to-point link, if one is set.
-    pub far_end: Option<Ipv4Addr>,
+    pub destination: Option<Ipv4Addr>,
 }
 
 impl Addressing {
     /// Returns an address that a station at the other end can use: the peer address if set,
     /// otherwise the first host address of the network that is not the kernel's. Returns `None` if
-    /// there is no other.
+    /// the network has no other host address.
     #[must_use]
     pub fn peer(&self) -> Option<Ipv4Addr> {
-        if self.far_end.is_some() {
-            return self.far_end;
+        if self.destination.is_some() {
+            return self.destination;
         }
         let host_bits = 32_u32.checked_sub(self.prefix_bits.into())?;
         let network = self.address.to_bits() & u32::MAX.checked_shl(host_bits).unwrap_or(0);
@@ -393,12 +396,12 @@ impl fmt::Display for NameError {
         match self {
             Self::TooLong(name) => write!(
                 f,
-                "the interface name '{name}' has {} characters: it may have at most {}",
+                "the interface name '{name}' has {} characters: at most {} are allowed",
                 name.len(),
                 NAME_LENGTH - 1
             ),
             Self::Impossible(name) => {
-                write!(f, "'{name}' cannot be an interface's name: use letters and digits")
+                write!(f, "'{name}' is not a valid interface name: use letters and digits")
             }
         }
     }
@@ -426,7 +429,7 @@ impl fmt::Display for InterfaceError {
         match self {
             Self::Name(error) => error.fmt(f),
             Self::NoSuchInterface(name) => {
-                write!(f, "there is no interface {name}: 'ip link' lists those there are")
+                write!(f, "there is no interface {name}: 'ip link' lists the interfaces")
             }
             Self::NotPermitted(name) => write!(
                 f,
@@ -434,9 +437,9 @@ impl fmt::Display for InterfaceError {
                  its address and bring it up"
             ),
             Self::Refused(name, error) => {
-                write!(f, "the kernel refuses this for the interface {name}: {error}")
+                write!(f, "the kernel rejects the setting for the interface {name}: {error}")
             }
-            Self::Other(error) => write!(f, "cannot ask for interfaces: {error}"),
+            Self::Other(error) => write!(f, "cannot query the interfaces: {error}"),
         }
     }
 }
@@ -482,7 +485,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn network(address: [u8; 4], prefix_bits: u8) -> Addressing {
-        Addressing { address: address.into(), prefix_bits, far_end: None }
+        Addressing { address: address.into(), prefix_bits, destination: None }
     }
 
     proptest! {
@@ -601,9 +604,9 @@ mod tests {
     }
 
     #[test]
-    fn a_far_end_that_was_set_is_the_peer() {
-        let far_end = Some([10, 0, 0, 77].into());
-        let link = Addressing { far_end, ..network([10, 0, 0, 1], 32) };
-        assert_eq!(link.peer(), far_end);
+    fn a_configured_destination_address_is_the_peer() {
+        let destination = Some([10, 0, 0, 77].into());
+        let link = Addressing { destination, ..network([10, 0, 0, 1], 32) };
+        assert_eq!(link.peer(), destination);
     }
 }

@@ -9,7 +9,11 @@
 //! on other systems.
 
 #[cfg(target_os = "linux")]
+mod atomic_file;
+#[cfg(target_os = "linux")]
 pub mod batch;
+#[cfg(target_os = "linux")]
+pub mod beneath;
 pub mod checksum;
 pub mod clock;
 #[cfg(target_os = "linux")]
@@ -19,15 +23,11 @@ pub mod datagram;
 #[cfg(target_os = "linux")]
 pub mod device;
 #[cfg(target_os = "linux")]
-mod draft;
-#[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod dual_stack_tests;
 pub mod entropy;
-#[cfg(target_os = "linux")]
-pub mod exchange;
 #[cfg(target_os = "linux")]
 pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -36,8 +36,6 @@ pub mod heap;
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod interface;
-#[cfg(target_os = "linux")]
-pub mod jail;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
@@ -58,6 +56,8 @@ pub mod pam;
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
+#[cfg(target_os = "linux")]
+pub mod queue_steering;
 #[cfg(target_os = "linux")]
 mod read_timer;
 pub mod readiness;
@@ -91,7 +91,7 @@ pub mod wait_strategy;
 use rustix::io::Errno;
 use std::io;
 
-/// Converts EAGAIN into `None`, and repeats a call that a signal interrupted.
+/// Runs `call`, again if a signal interrupts it, and converts EAGAIN into `None`.
 fn unless_blocked(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<Option<usize>> {
     loop {
         match call() {

@@ -1,6 +1,7 @@
 //! Description of the machine and its load, for the header of a report.
 //!
-//! Measurements mean little without them. Values that the machine does not provide are `None`.
+//! Measurements mean little without this description. Values that the machine does not provide are
+//! `None`.
 
 use std::fs;
 use std::thread;
@@ -51,8 +52,8 @@ fn averages_in(line: &str) -> Option<[f64; 3]> {
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
-/// Finds the processor model in the text of /proc/cpuinfo; on ARM its line has another name, or is
-/// missing.
+/// Finds the processor model in the text of /proc/cpuinfo; on ARM the line with the model has
+/// another name, or is missing.
 fn model_in(processors: &str) -> Option<String> {
     let mut fields = processors.lines().filter_map(|line| line.split_once(':'));
     let is_model = |name: &str| matches!(name.trim(), "model name" | "Model" | "cpu model");
@@ -72,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_may_stand_in_the_files_of_the_kernel(text in ".*") {
+        fn any_text_in_the_files_of_the_kernel_is_parsed(text in ".*") {
             let _ = (averages_in(&text), model_in(&text));
         }
     }
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_kernel_and_its_load() {
+    fn the_kernel_and_the_load_of_this_machine_are_read() {
         assert!(Machine::this().kernel.starts_with("Linux "));
         assert!(load_average().is_some());
     }

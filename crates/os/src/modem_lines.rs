@@ -21,7 +21,7 @@ const TIOCCBRK: Opcode = 0x5428;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModemLines(c_int);
 
-/// An output line, driven by this end.
+/// A control line that this end drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Data Terminal Ready.
@@ -69,7 +69,7 @@ pub enum Purge {
     Received,
     /// Bytes written but not sent.
     Unsent,
-    /// Both.
+    /// Both received and unsent bytes.
     Both,
 }
 
@@ -84,11 +84,12 @@ pub enum Received {
     Wrong(u8),
 }
 
-/// Decoder for the marks enabled by [`Serial::mark_breaks`]: 255 0 0 is a BREAK, 255 0 and a byte
-/// is that byte received with an error, and 255 255 is the byte 255 (PARMRK, termios(3)).
+/// Decoder for the marks enabled by [`Serial::mark_breaks`]: 255 0 0 is a BREAK, 255 0 and any
+/// other byte is that byte received with an error, and 255 255 is the data byte 255 (PARMRK,
+/// termios(3)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// The next byte is data or begins a mark.
+    /// The next byte is data or the first byte of a mark.
     #[default]
     Data,
     /// 255 was received.
@@ -151,7 +152,7 @@ impl Serial {
     ///
     /// # Errors
     ///
-    /// Returns an error if the line does not support it, or EIO if the device is unplugged.
+    /// Returns an error if the line does not support a BREAK, or EIO if the device is unplugged.
     pub fn set_break(&self, is_on: bool) -> io::Result<()> {
         Ok(match is_on {
             // SAFETY: the ioctl takes no argument.
@@ -165,8 +166,8 @@ impl Serial {
     ///
     /// # Errors
     ///
-    /// Returns an error if the line has none, like a pseudo-terminal; EIO if the device is
-    /// unplugged.
+    /// Returns an error if the line has no control lines, like a pseudo-terminal; EIO if the device
+    /// is unplugged.
     pub fn modem_lines(&self) -> io::Result<ModemLines> {
         // SAFETY: the ioctl writes one int.
         let bits = unsafe { ioctl(self.as_fd(), Getter::<TIOCMGET, c_int>::new()) };
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_and_a_wrong_byte_are_told_from_data() {
+    fn breaks_and_damaged_bytes_are_distinguished_from_data() {
         let heard = marked(b"a\xFF\x00\x00\xFF\xFF\xFF\x00z");
         let expected =
             [Received::Byte(b'a'), Received::Break, Received::Byte(0xFF), Received::Wrong(b'z')];
@@ -238,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn data_comes_through_its_marks_unchanged(bytes: Vec<u8>) {
+        fn data_with_parity_marks_is_unmarked_unchanged(bytes: Vec<u8>) {
             let doubled = bytes.iter().flat_map(|&byte| {
                 std::iter::repeat_n(byte, if byte == 0xFF { 2 } else { 1 })
             });
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn all_256_bytes_pass_a_line_whose_breaks_are_marked() {
+    fn all_256_bytes_pass_a_line_with_marked_breaks() {
         let (far, serial) = line();
         serial.mark_breaks().unwrap();
         let all = (0..=255).collect::<Vec<u8>>();
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_other_settings_while_it_is_open_and_refuses_no_rate() {
+    fn an_open_line_accepts_new_settings_and_rejects_rate_zero() {
         let (_far, serial) = line();
         let settings =
             LineSettings { flow_control: FlowControl::Software, ..LineSettings::at(19_200) };
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pseudo_terminal_has_no_wires_and_says_so() {
+    fn a_pseudo_terminal_reports_that_it_has_no_modem_lines() {
         let (_far, serial) = line();
         assert!(serial.modem_lines().is_err());
         assert!(serial.drive(Wire::Dtr, true).is_err());

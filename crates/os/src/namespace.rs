@@ -1,9 +1,9 @@
 //! New network namespaces, with or without root.
 //!
-//! A privileged caller unshares only the network, and only the calling thread moves into it. Any
-//! other caller first becomes root of a new user namespace (user_namespaces(7)). That moves the
-//! whole process, and the kernel permits it only to a process with a single thread: call it at the
-//! beginning of `main`, before any thread is started.
+//! A privileged caller unshares only the network namespace, and only the calling thread moves into
+//! the new one. Any other caller first becomes root of a new user namespace (user_namespaces(7)).
+//! This moves the whole process, and the kernel permits it only to a process with a single thread:
+//! call [`enter_new_network`] at the beginning of `main`, before any thread is started.
 
 use crate::interface::{Interface, InterfaceError};
 use rustix::io::Errno;
@@ -15,7 +15,8 @@ use std::{error, fmt, fs, io};
 /// Moves the calling thread into a new network namespace, in which only `lo` exists and is up.
 ///
 /// A caller without CAP_SYS_ADMIN also gets a user namespace, in which its user and group are root;
-/// that requires a process with a single thread. Sockets opened before stay in the old network.
+/// this requires a process with a single thread. Sockets opened before the call stay in the old
+/// network namespace.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Returns the error of opening its file in /proc.
+    /// Returns the error of opening the file of the namespace in /proc.
     pub fn of_this_thread() -> io::Result<Self> {
         Ok(Self { file: fs::File::open("/proc/thread-self/ns/net")? })
     }
@@ -72,7 +73,8 @@ fn enter_as_own_root() -> Result<(), Refused> {
         return Err(Refused::Threads(threads));
     }
     // Both IDs are those of the old namespace, so they must be read before leaving it.
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let user = geteuid().as_raw();
+    let group = getegid().as_raw();
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(|error| match error {
         Errno::INVAL | Errno::NOSYS => Refused::NoUserNamespaces,
         Errno::NOSPC | Errno::USERS => Refused::TooMany,
@@ -93,7 +95,8 @@ fn enter_as_own_root() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Returns the system setting that forbids users to create namespaces, if there is one.
+/// Returns the system setting that forbids unprivileged processes to create user namespaces, if
+/// there is one.
 fn restriction() -> Option<Refused> {
     let is = |setting: &str, value: &str| {
         fs::read_to_string(setting).is_ok_and(|text| text.trim() == value)
@@ -109,7 +112,8 @@ fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { unshare_unsafe(flags) }
 }
 
-/// Settings: the file, the value that forbids, and the command that permits.
+/// System settings that can forbid namespaces: the file, the value that forbids them, and the
+/// command that permits them.
 const RESTRICTIONS: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/unprivileged_userns_clone",
@@ -129,14 +133,15 @@ const RESTRICTIONS: [(&str, &str, &str); 3] = [
 pub enum Refused {
     /// The process already has this many threads, and its user is not root.
     Threads(usize),
-    /// A system setting forbids it.
+    /// A system setting forbids new user namespaces.
     ForbiddenBy {
         /// File with the setting.
         file: &'static str,
-        /// Command with which root permits it.
+        /// Command with which root permits new user namespaces.
         allowing: &'static str,
     },
-    /// The kernel forbids it for another reason, like a container's seccomp filter or a chroot.
+    /// The kernel forbids new namespaces for another reason, like a container's seccomp filter or a
+    /// chroot.
     NotPermitted,
     /// The limit on namespaces is reached.
     TooMany,
@@ -160,31 +165,37 @@ impl fmt::Display for Refused {
         match self {
             Self::Threads(threads) => write!(
                 f,
-                "the process has {threads} threads, and without root only a process of one \
-                 thread may have one: run as root"
+                "the process has {threads} threads, and without root only a process with a single \
+                 thread may create a network namespace: run as root"
             ),
             Self::ForbiddenBy { file, allowing } => {
-                write!(f, "{file} forbids it: run as root, or let root run '{allowing}'")
+                write!(
+                    f,
+                    "{file} forbids user namespaces: run as root, or let root run '{allowing}'"
+                )
             }
             Self::NotPermitted => f.write_str(
                 "not permitted, by a container's seccomp filter or a chroot: run as root, or \
                  start the container with '--cap-add SYS_ADMIN --cap-add NET_ADMIN'",
             ),
             Self::TooMany => f.write_str(
-                "there are as many as there may be: end programs that hold one, or raise \
+                "the limit on namespaces is reached: end programs that hold a namespace, or raise \
                  user.max_net_namespaces and user.max_user_namespaces",
             ),
-            Self::NoNetworkNamespaces => {
-                f.write_str("this kernel has none: use one with CONFIG_NET_NS")
-            }
+            Self::NoNetworkNamespaces => f.write_str(
+                "this kernel has no network namespaces: use a kernel with CONFIG_NET_NS",
+            ),
             Self::NoUserNamespaces => f.write_str(
-                "this kernel has no user namespaces: run as root, or use one with CONFIG_USER_NS",
+                "this kernel has no user namespaces: run as root, or use a kernel with \
+                 CONFIG_USER_NS",
             ),
             Self::NoProc(error) => write!(f, "cannot read /proc: {error}; mount it first"),
             Self::NotMapped(file, error) => {
                 write!(f, "cannot write {file}: {error}; run as root")
             }
-            Self::Loopback(error) => write!(f, "cannot bring up its loopback: {error}"),
+            Self::Loopback(error) => {
+                write!(f, "cannot bring up the loopback interface of the namespace: {error}")
+            }
             Self::Other(error) => write!(f, "{error}"),
         }
     }
@@ -219,7 +230,8 @@ mod tests {
     fn a_thread_goes_to_another_network_and_comes_back() {
         in_new_network(|| {
             let place = || fs::read_link("/proc/thread-self/ns/net").unwrap();
-            let (first, first_place) = (Network::of_this_thread().unwrap(), place());
+            let first = Network::of_this_thread().unwrap();
+            let first_place = place();
             enter_new_network().unwrap();
             assert_ne!(place(), first_place);
             first.enter().unwrap();

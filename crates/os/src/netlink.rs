@@ -1,7 +1,7 @@
 //! Netlink requests about interfaces and addresses (netlink(7), rtnetlink(7)).
 //!
-//! This covers only requests that the ioctls of netdevice(7) lack: one message with nested
-//! attributes, and the kernel's acknowledgment. Numbers are in native byte order.
+//! The module covers only operations that the ioctls of netdevice(7) lack. A request is one message
+//! with nested attributes, which the kernel acknowledges. Numbers are in native byte order.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -55,7 +55,7 @@ impl Request {
         for (place, byte) in self.bytes.iter_mut().zip(length.to_ne_bytes()) {
             *place = byte;
         }
-        // NETLINK_ROUTE is protocol 0, which `None` stands for.
+        // `None` stands for protocol 0, NETLINK_ROUTE.
         let route = None;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, route)?;

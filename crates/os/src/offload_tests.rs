@@ -29,7 +29,7 @@ const ACK: u8 = 0x10;
 const FRAME_HEADER_LEN: usize = 14;
 const TCP_HEADER_LEN: usize = 20;
 
-/// Host on the test's end of a device.
+/// Minimal host on the test's end of a device.
 struct Peer {
     device: Device,
     kernel: IpAddr,
@@ -43,7 +43,8 @@ struct Peer {
 
 impl Peer {
     fn new(device: Device, kernel: IpAddr, own: IpAddr) -> Self {
-        let (next_out, next_in) = (FIRST_OUT, 0);
+        let next_out = FIRST_OUT;
+        let next_in = 0;
         Self { device, kernel, own, neighbour: [0xFF; 6], port: 0, next_out, next_in }
     }
 
@@ -69,14 +70,15 @@ impl Peer {
                     _ => continue,
                 }
             }
-            let (version, found) = (ip[0] >> 4, if ip[0] >> 4 == 4 { ip[9] } else { ip[6] });
+            let version = ip[0] >> 4;
+            let found = if ip[0] >> 4 == 4 { ip[9] } else { ip[6] };
             if (version == 4) == self.own.is_ipv4() && found == protocol {
                 return (header, ip.to_vec());
             }
         }
     }
 
-    /// RFC 826: a reply is the request with the addresses exchanged.
+    /// Answers an ARP request with the same packet, its addresses exchanged (RFC 826).
     fn answer_arp(&mut self, request: &[u8]) {
         self.neighbour.copy_from_slice(&request[8..14]);
         let mut reply = request[..28].to_vec();
@@ -125,7 +127,8 @@ impl Peer {
             (IpAddr::V4(own), IpAddr::V4(kernel)) => {
                 let total = (length + 20).to_be_bytes();
                 let mut header = [&[0x45, 0][..], &total, &[0, 0, 0x40, 0, 64, protocol, 0, 0]];
-                let (own, kernel) = (own.octets(), kernel.octets());
+                let own = own.octets();
+                let kernel = kernel.octets();
                 let mut header = header.as_mut().concat();
                 header.extend([own, kernel].concat());
                 let check = !(Routines::PORTABLE.sum)(&header);
@@ -133,7 +136,8 @@ impl Peer {
                 (header, sum(&[&own, &kernel, &rest]))
             }
             (IpAddr::V6(own), IpAddr::V6(kernel)) => {
-                let (own, kernel) = (own.octets(), kernel.octets());
+                let own = own.octets();
+                let kernel = kernel.octets();
                 let fixed = [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, 64]];
                 let header = [&fixed.concat()[..], &own, &kernel].concat();
                 (header, sum(&[&own, &kernel, &rest]))
@@ -211,9 +215,9 @@ fn tun(kind: Kind) -> Device {
 }
 
 fn packet_socket() -> Device {
-    let _near = veth::make_pair("near", "far", None).unwrap();
-    let far = Interface::named("far").unwrap();
-    far.bring_up().unwrap();
+    let _client = veth::make_pair("near", "far", None).unwrap();
+    let server = Interface::named("far").unwrap();
+    server.bring_up().unwrap();
     bring_up("near");
     let options = packet_socket::Options { is_offloading: true, is_promiscuous: true };
     let socket = PacketSocket::open("far", options).unwrap();
@@ -236,7 +240,8 @@ fn assert_bulk_arrives_in_super_packets(mut peer: Peer, kind: SegmentKind, lengt
         stream.write_all(&pattern(length)).unwrap();
         stream
     });
-    let (mut received, mut super_packets) = (Vec::new(), 0);
+    let mut received = Vec::new();
+    let mut super_packets = 0;
     while received.len() < length {
         let (header, _, payload) = peer.read_tcp();
         if payload.is_empty() {
@@ -261,7 +266,7 @@ fn assert_bulk_arrives_in_super_packets(mut peer: Peer, kind: SegmentKind, lengt
     assert!(super_packets > 0);
 }
 
-/// Asserts that the kernel accepts a packet of twenty and a half segments as one.
+/// Asserts that the kernel accepts a super-packet of twenty and a half segments.
 fn assert_a_super_packet_is_received(mut peer: Peer, kind: SegmentKind) {
     let mut stream = peer.accept();
     let payload = pattern(usize::from(MSS) * 20 + 700);
@@ -319,8 +324,8 @@ fn a_super_packet_written_to_a_packet_socket_is_received_by_the_kernel() {
 
 fn ipv6_peer() -> Peer {
     let device = tun(Kind::Tun);
-    let (kernel, own): (Ipv6Addr, Ipv6Addr) =
-        ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+    let kernel: Ipv6Addr = "fd00::1".parse().unwrap();
+    let own: Ipv6Addr = "fd00::2".parse().unwrap();
     Interface::named("plumb0").unwrap().add_address6(kernel, 64).unwrap();
     Peer::new(device, kernel.into(), own.into())
 }
@@ -346,7 +351,8 @@ fn assert_datagrams_go_both_ways_as_one_packet(mut peer: Peer) {
     let size: libc::c_int = 100;
     // SAFETY: the kernel reads an int.
     let answer = unsafe {
-        let (level, option) = (libc::SOL_UDP, libc::UDP_SEGMENT);
+        let level = libc::SOL_UDP;
+        let option = libc::UDP_SEGMENT;
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const size).cast(), 4)
     };
     assert_eq!(answer, 0);
@@ -431,7 +437,8 @@ fn the_flows_of_the_kernel_are_spread_over_two_queues() {
             socket.send_to(b"x", (OURS, PORT)).unwrap();
         }
         let count = |queue: &Tun| {
-            let (mut packet, mut count) = ([0; 2048], 0);
+            let mut packet = [0; 2048];
+            let mut count = 0;
             while let Some(length) = queue.read(&mut packet).unwrap() {
                 count += usize::from(length == 29);
             }
@@ -444,26 +451,26 @@ fn the_flows_of_the_kernel_are_spread_over_two_queues() {
 }
 
 #[test]
-fn a_packet_socket_does_not_receive_what_is_not_for_its_interface_unless_asked() {
+fn a_packet_socket_receives_frames_for_other_addresses_only_if_promiscuous() {
     in_new_network(|| {
-        let _near = veth::make_pair("near", "far", None).unwrap();
+        let _client = veth::make_pair("near", "far", None).unwrap();
         Interface::named("far").unwrap().bring_up().unwrap();
         bring_up("near");
-        let near = PacketSocket::open("near", packet_socket::Options::default()).unwrap();
-        let far = PacketSocket::open("far", packet_socket::Options::default()).unwrap();
+        let client = PacketSocket::open("near", packet_socket::Options::default()).unwrap();
+        let server = PacketSocket::open("far", packet_socket::Options::default()).unwrap();
         let target = Interface::named("far").unwrap().hardware_address().unwrap().unwrap();
         let frame = [&target[..], &OUR_FRAMES, &[0x88, 0xB5], &[7; 46]].concat();
-        near.write_vectored(&Header::default(), [&frame, &[], &[]]).unwrap();
+        client.write_vectored(&Header::default(), [&frame, &[], &[]]).unwrap();
         let mut received = [0; 2048];
         loop {
-            readable(&far);
-            let read = far.receive(&mut received).unwrap();
+            readable(&server);
+            let read = server.receive(&mut received).unwrap();
             if read.is_some_and(|read| received[read.range()] == frame) {
                 break;
             }
         }
         // A device does not receive the frames that it has sent itself.
-        while let Some(read) = near.receive_now(&mut received).unwrap() {
+        while let Some(read) = client.receive_now(&mut received).unwrap() {
             assert_ne!(received[read.range()], frame);
         }
     });

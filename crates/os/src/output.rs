@@ -88,7 +88,8 @@ impl Output {
         unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
     }
 
-    /// Waits until the descriptor is writable, for at most `limit`. Returns whether it is.
+    /// Waits until the descriptor is writable, for at most `limit`. Returns whether the descriptor
+    /// is writable.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_has_no_room_until_it_is_read_and_its_flags_stay() {
+    fn a_full_pipe_accepts_no_data_until_read_and_keeps_its_flags() {
         let (reader, writer) = pipe().unwrap();
         let output = Output::to(writer.as_fd()).unwrap();
         assert!(fill(&output) > 0);
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_terminal_that_nothing_reads_takes_some_and_then_has_no_room() {
+    fn an_unread_terminal_accepts_some_data_and_is_then_full() {
         use crate::pty::Pty;
         use crate::tty::WindowSize;
         let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_regular_file_takes_everything_at_its_own_offset() {
+    fn a_regular_file_accepts_all_data_at_its_own_offset() {
         let file = rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, b"begun ").unwrap();
         let output = Output::to(file.as_fd()).unwrap();

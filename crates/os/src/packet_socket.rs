@@ -95,9 +95,9 @@ impl PacketSocket {
         Ok(rustix::io::ioctl_fionbio(&self.socket, !is_blocking)?)
     }
 
-    /// Reads the next frame into `buffer`. Returns its position there and its unfinished parts;
-    /// `None` if no frame is waiting and the socket is non-blocking, or if a signal interrupted a
-    /// blocking read.
+    /// Reads the next frame into `buffer`. Returns the position of the frame in `buffer` and its
+    /// unfinished parts; `None` if no frame is waiting and the socket is non-blocking, or if a
+    /// signal interrupted a blocking read.
     ///
     /// With offloads a frame has up to 65,549 bytes, preceded by a header of 10 bytes.
     ///
@@ -134,7 +134,7 @@ impl PacketSocket {
     }
 
     /// Sends one frame in three parts; `header` describes its unfinished parts. Returns its length,
-    /// or `None` if the socket's send buffer is full. Nothing is copied here.
+    /// or `None` if the socket's send buffer is full. The parts are not copied here.
     ///
     /// A frame that does not fit in the interface's queue is lost, as on a wire, and counted.
     ///
@@ -171,7 +171,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "options are of a few bytes")]
+#[expect(clippy::cast_possible_truncation, reason = "the length of an option fits in socklen_t")]
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let place: *const T = value;
     // SAFETY: the kernel reads no more than the length passed.
@@ -187,7 +187,7 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "an address is of a few bytes")]
+#[expect(clippy::cast_possible_truncation, reason = "the length of an address fits in socklen_t")]
 fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
     // SAFETY: an all-zero address is valid, with any interface and no protocol.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
@@ -238,7 +238,7 @@ impl fmt::Display for PacketSocketError {
 
 impl error::Error for PacketSocketError {}
 
-/// Length of the header before VIRTIO 1.0, which lacks `num_buffers`.
+/// Length in bytes of the header before VIRTIO 1.0, without `num_buffers`.
 const SHORT_HEADER_LEN: usize = 10;
 // <linux/if_packet.h>, <linux/if_ether.h>
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;

@@ -29,7 +29,7 @@ const PAM_SILENT: c_int = 0x8000;
 const PAM_ESTABLISH_CRED: c_int = 2;
 const PAM_DELETE_CRED: c_int = 4;
 const PAM_DISALLOW_NULL_AUTHTOK: c_int = 1;
-/// Maximum number of prompts per call.
+/// Maximum number of prompts per call of [`converse`].
 const PROMPTS_MAX: usize = 32;
 
 /// Reason for which authentication failed.
@@ -61,7 +61,7 @@ pub struct Claim<'a> {
     pub user: &'a str,
     /// Password.
     pub password: &'a [u8],
-    /// Remote host of the user, for the rules and the log.
+    /// Remote host of the user, for the PAM rules and the system log.
     pub host: &'a str,
 }
 
@@ -115,7 +115,7 @@ struct Answers {
 pub struct Proved {
     library: Library,
     handle: Handle,
-    /// Passed to the library as a pointer; freed after `pam_end`.
+    /// Conversation that is passed to the library as a pointer; freed after `pam_end`.
     conversation: *mut Conversation,
     answers: *mut Answers,
     name: String,
@@ -125,7 +125,7 @@ pub struct Proved {
 }
 
 impl fmt::Debug for Proved {
-    /// Omits the password.
+    /// Formats the claim without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, has_session, .. } = self;
         f.debug_struct("Proved")
@@ -140,15 +140,17 @@ impl fmt::Debug for Proved {
 ///
 /// # Errors
 ///
-/// Returns an error if there is no library, or if a module refuses.
+/// Returns an error if the machine has no libpam, or if a module refuses.
 pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
     let text = |text: &[u8]| CString::new(text).map_err(|_| PamError::Refused);
-    let (service, host) = (text(claim.service.as_bytes())?, text(claim.host.as_bytes())?);
+    let service = text(claim.service.as_bytes())?;
+    let host = text(claim.host.as_bytes())?;
     let answers = Answers { user: text(claim.user.as_bytes())?, password: text(claim.password)? };
     let library = Library::open().ok_or(PamError::Missing)?;
     let answers = Box::into_raw(Box::new(answers));
     let conversation = Box::into_raw(Box::new(Conversation { converse, data: answers.cast() }));
-    let (handle, name) = (ptr::null_mut(), String::new());
+    let handle = ptr::null_mut();
+    let name = String::new();
     let mut proved = Proved {
         library,
         handle,
@@ -167,7 +169,8 @@ pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
     if started != PAM_SUCCESS || proved.handle.is_null() {
         return Err(PamError::Refused);
     }
-    let (library, handle) = (&proved.library, proved.handle);
+    let library = &proved.library;
+    let handle = proved.handle;
     // SAFETY: the handle was started; the items are NUL-terminated strings, which the library
     // copies, and a function of the type that it calls.
     unsafe {
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_nul_and_one_that_nobody_has_are_refused() {
+    fn a_name_with_a_nul_and_an_unknown_name_are_rejected() {
         let claim = Claim { service: "other", user: "a\0b", password: b"x", host: "192.0.2.1" };
         assert_eq!(authenticate(claim).err(), Some(PamError::Refused));
         let claim = Claim { user: "no such user", ..claim };

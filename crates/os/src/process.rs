@@ -1,4 +1,4 @@
-//! Child processes that end together with this one.
+//! Child processes that end together with this process.
 //!
 //! A program is signalled and awaited by its process ID, which cannot be reused before this process
 //! has waited for it. Processes that the program starts are not tracked.
@@ -113,7 +113,8 @@ pub fn isolate(command: &mut Command) {
     unsafe {
         command.pre_exec(|| {
             // Before Linux 5.11 the call fails, and descriptors without CLOEXEC are inherited.
-            let (first, last): (libc::c_uint, libc::c_uint) = (3, libc::c_uint::MAX);
+            let first: libc::c_uint = 3;
+            let last: libc::c_uint = libc::c_uint::MAX;
             libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
             if let Some(limit) = ORIGINAL_DESCRIPTORS.get() {
                 setrlimit(Resource::Nofile, *limit)?;
@@ -127,7 +128,7 @@ pub fn isolate(command: &mut Command) {
 ///
 /// # Errors
 ///
-/// Returns EPERM if `count` exceeds the hard limit and the user may not raise that.
+/// Returns EPERM if `count` exceeds the hard limit and the process may not raise the hard limit.
 pub fn allow_descriptors(count: u64) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     ORIGINAL_DESCRIPTORS.get_or_init(|| limit);
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_dropped_has_ended_and_left_no_zombie() {
+    fn a_dropped_program_has_exited_and_left_no_zombie() {
         let program = Program::start(Command::new("sleep").arg("600")).unwrap();
         let id = Pid::from_child(&program.child);
         assert_eq!(test_kill_process(id), Ok(()));
@@ -210,16 +211,16 @@ mod tests {
 
     // attack row 123
     #[test]
-    fn an_isolated_program_has_no_descriptors_of_ours_and_its_first_limit() {
+    fn an_isolated_program_inherits_no_descriptors_and_has_the_original_limit() {
         let inherited = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 40).unwrap();
         rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
         let original = ORIGINAL_DESCRIPTORS.get_or_init(|| getrlimit(Resource::Nofile));
         let mut command = Command::new("sh");
         command.args(["-c", "test -e /proc/self/fd/40 && echo inherited; ulimit -n"]);
         isolate(&mut command);
-        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let stdout = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let limit = original.current.map_or("unlimited".to_owned(), |limit| limit.to_string());
-        assert_eq!(said.trim(), limit);
+        assert_eq!(stdout.trim(), limit);
     }
 
     #[test]
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_waited_for_and_told() {
+    fn the_end_of_a_program_is_awaited_and_reported() {
         let mut program = Program::start(&mut Command::new("false")).unwrap();
         let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
         assert_eq!(status.code(), Some(1));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_runs_has_not_ended_within_the_limit() {
+    fn waiting_for_a_running_program_times_out() {
         let mut program = Program::start(Command::new("sleep").arg("600")).unwrap();
         assert_eq!(program.wait_for_end(Duration::from_millis(1)).unwrap(), None);
         program.signal(Signal::KILL).unwrap();

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 /// Both ends of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Pty {
-    ours: OwnedFd,
+    master: OwnedFd,
     /// Held open so that the master end does not see a hang-up before a program has opened the
     /// terminal.
     terminal: OwnedFd,
@@ -35,19 +35,19 @@ impl Pty {
     /// Returns the error of the failed system call, for example if there are too many
     /// pseudo-terminals or if /dev/pts is not mounted.
     pub fn open(size: WindowSize) -> io::Result<Self> {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        grantpt(&ours)?;
-        unlockpt(&ours)?;
-        let path = PathBuf::from(OsString::from_vec(ptsname(&ours, Vec::new())?.into_bytes()));
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let path = PathBuf::from(OsString::from_vec(ptsname(&master, Vec::new())?.into_bytes()));
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = rustix::fs::open(&path, flags, Mode::empty())?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
-        let pty = Self { ours, terminal, path };
+        rustix::io::ioctl_fionbio(&master, true)?;
+        let pty = Self { master, terminal, path };
         pty.resize(size)?;
         Ok(pty)
     }
 
-    /// Returns the path of the terminal end, with which another program can open it.
+    /// Returns the path with which another program can open the terminal end.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -68,7 +68,7 @@ impl Pty {
     pub fn set_packet_mode(&self) -> io::Result<()> {
         let on: libc::c_int = 1;
         // SAFETY: TIOCPKT reads an int, which outlives the call.
-        let answer = unsafe { libc::ioctl(self.ours.as_raw_fd(), libc::TIOCPKT, &raw const on) };
+        let answer = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCPKT, &raw const on) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -78,7 +78,7 @@ impl Pty {
     ///
     /// Returns EIO if the terminal has hung up.
     pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
-        set_echo(&self.ours, is_on)
+        set_echo(&self.master, is_on)
     }
 
     /// Starts `command` in a new session, with this terminal as its controlling terminal.
@@ -106,7 +106,7 @@ impl Pty {
         // The command holds duplicates of the terminal end; without them, the master end sees the
         // program hang up.
         drop(command);
-        Ok(PtyProgram { ours: self.ours, program })
+        Ok(PtyProgram { master: self.master, program })
     }
 
     /// Reads output written to the terminal; see [`PtyProgram::read`].
@@ -115,7 +115,7 @@ impl Pty {
     ///
     /// Returns the error of `read(2)`.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-        read(&self.ours, bytes)
+        read(&self.master, bytes)
     }
 
     /// Writes `bytes` as terminal input. Returns the number of bytes accepted, or `None` if the
@@ -125,7 +125,7 @@ impl Pty {
     ///
     /// Returns the error of `write(2)`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        unless_blocked(|| rustix::io::write(&self.ours, bytes))
+        unless_blocked(|| rustix::io::write(&self.master, bytes))
     }
 
     /// Changes the size of the window.
@@ -134,13 +134,13 @@ impl Pty {
     ///
     /// Returns the error of `ioctl(2)`.
     pub fn resize(&self, size: WindowSize) -> io::Result<()> {
-        Ok(tcsetwinsize(&self.ours, size.into())?)
+        Ok(tcsetwinsize(&self.master, size.into())?)
     }
 }
 
 impl AsFd for Pty {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.ours.as_fd()
+        self.master.as_fd()
     }
 }
 
@@ -148,7 +148,7 @@ impl AsFd for Pty {
 /// was discarded, because the program was interrupted.
 pub const OUTPUT_FLUSHED: u8 = 2;
 
-/// Control characters of the terminal; 0 for one that is disabled.
+/// Control characters of the terminal; a disabled character is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlCharacters {
     /// Erases the last character (VERASE).
@@ -168,7 +168,7 @@ pub struct ControlCharacters {
 /// A program running on a pseudo-terminal. Dropping it hangs up and ends the program.
 #[derive(Debug)]
 pub struct PtyProgram {
-    ours: OwnedFd,
+    master: OwnedFd,
     program: Program,
 }
 
@@ -180,7 +180,7 @@ impl PtyProgram {
     ///
     /// Returns the error of `read(2)`.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-        read(&self.ours, bytes)
+        read(&self.master, bytes)
     }
 
     /// Writes `bytes` as terminal input. Returns the number of bytes accepted, or `None` if the
@@ -190,7 +190,7 @@ impl PtyProgram {
     ///
     /// Returns the error of `write(2)`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        unless_blocked(|| rustix::io::write(&self.ours, bytes))
+        unless_blocked(|| rustix::io::write(&self.master, bytes))
     }
 
     /// Changes the size of the window; the program is notified by SIGWINCH.
@@ -199,7 +199,7 @@ impl PtyProgram {
     ///
     /// Returns the error of `ioctl(2)`.
     pub fn resize(&self, size: WindowSize) -> io::Result<()> {
-        Ok(tcsetwinsize(&self.ours, size.into())?)
+        Ok(tcsetwinsize(&self.master, size.into())?)
     }
 
     /// Enables or disables echo of the terminal, until the program changes it.
@@ -208,7 +208,7 @@ impl PtyProgram {
     ///
     /// Returns EIO if the program has hung up.
     pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
-        set_echo(&self.ours, is_on)
+        set_echo(&self.master, is_on)
     }
 
     /// Returns the terminal's control characters.
@@ -217,7 +217,7 @@ impl PtyProgram {
     ///
     /// Returns the error of `tcgetattr(3)`.
     pub fn control_characters(&self) -> io::Result<ControlCharacters> {
-        let codes = tcgetattr(&self.ours)?.special_codes;
+        let codes = tcgetattr(&self.master)?.special_codes;
         Ok(ControlCharacters {
             erase: codes[SpecialCodeIndex::VERASE],
             kill: codes[SpecialCodeIndex::VKILL],
@@ -242,25 +242,25 @@ impl PtyProgram {
 
 impl AsFd for PtyProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.ours.as_fd()
+        self.master.as_fd()
     }
 }
 
 /// For runtimes that wait for the descriptor.
 impl AsRawFd for PtyProgram {
     fn as_raw_fd(&self) -> RawFd {
-        self.ours.as_raw_fd()
+        self.master.as_raw_fd()
     }
 }
 
-fn set_echo(ours: &OwnedFd, is_on: bool) -> io::Result<()> {
-    let mut modes = tcgetattr(ours)?;
+fn set_echo(master: &OwnedFd, is_on: bool) -> io::Result<()> {
+    let mut modes = tcgetattr(master)?;
     modes.local_modes.set(LocalModes::ECHO, is_on);
-    Ok(tcsetattr(ours, OptionalActions::Now, &modes)?)
+    Ok(tcsetattr(master, OptionalActions::Now, &modes)?)
 }
 
-fn read(ours: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-    unless_blocked(|| match rustix::io::read(ours, &mut *bytes) {
+fn read(master: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+    unless_blocked(|| match rustix::io::read(master, &mut *bytes) {
         // On Linux, EIO means that no process holds the terminal end any more.
         Err(Errno::IO) => Ok(0),
         answer => answer,
@@ -284,7 +284,8 @@ pub(crate) mod tests {
 
     /// Reads until the output contains `text`, and returns the whole output.
     pub(crate) fn read_until(pty: &PtyProgram, text: &str) -> String {
-        let (mut screen, mut bytes) = (String::new(), [0; 4096]);
+        let mut screen = String::new();
+        let mut bytes = [0; 4096];
         while !screen.contains(text) {
             readable(pty);
             match pty.read(&mut bytes).unwrap() {
@@ -297,7 +298,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_typed_comes_back_as_the_terminals_echo_and_as_the_programs_output() {
+    fn typed_text_is_echoed_by_the_terminal_and_output_by_the_program() {
         let mut command = Command::new("cat");
         command.env("LC_ALL", "C");
         let pty = Pty::open(SIZE).unwrap().start(command).unwrap();
@@ -306,7 +307,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_terminal_whose_echo_is_off_shows_what_the_program_writes_alone() {
+    fn a_terminal_without_echo_outputs_only_what_the_program_writes() {
         let pty = Pty::open(SIZE).unwrap();
         pty.set_echo(false).unwrap();
         let pty = pty.start(Command::new("cat")).unwrap();
@@ -334,7 +335,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_program_that_has_ended_is_read_as_a_hang_up() {
+    fn the_end_of_a_program_is_read_as_a_hang_up() {
         let mut pty = shell("exit 3");
         let mut bytes = [0; 64];
         readable(&pty);
@@ -346,7 +347,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_program_is_gone_when_its_pty_is_dropped() {
+    fn dropping_the_pty_ends_its_program() {
         let mut pty = shell("echo here; read x");
         read_until(&pty, "here");
         let id = Pid::from_raw(pty.program().id().try_into().unwrap()).unwrap();
@@ -355,7 +356,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_interrupt_at_the_terminal_is_told_in_packet_mode() {
+    fn an_interrupt_at_the_terminal_is_reported_in_packet_mode() {
         let pty = Pty::open(SIZE).unwrap();
         pty.set_packet_mode().unwrap();
         let mut command = Command::new("sh");
@@ -377,14 +378,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_program_that_is_hung_up_on_ends() {
+    fn a_program_ends_after_a_hang_up() {
         let pty = shell("read x");
         let mut program = pty.hang_up();
         assert!(program.wait_for_end(Duration::from_secs(10)).unwrap().is_some());
     }
 
     #[test]
-    fn a_pty_with_nothing_to_say_says_none() {
+    fn a_pty_without_data_returns_none() {
         let pty = Pty::open(SIZE).unwrap();
         assert_eq!(pty.read(&mut [0; 8]).unwrap(), None);
     }

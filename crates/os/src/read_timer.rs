@@ -5,10 +5,10 @@
 //! the thread a signal. The handler does nothing and is installed without `SA_RESTART` (signal(7)),
 //! so the read returns `EINTR`.
 //!
-//! Setting a timer is a system call too, so the alarm is rearmed lazily: a timer set for a time
-//! before the deadline is left alone and fires too early. A transport's deadlines move later with
-//! nearly every segment. The cost is one early signal per retransmission time instead of one timer
-//! set per segment.
+//! Setting a timer is a system call too, so the timer is set again only if needed: a timer that is
+//! set for a time before the deadline is left unchanged and fires early. A transport's deadlines
+//! move later with nearly every segment. The cost is one early signal per retransmission time
+//! instead of one timer set per segment.
 //!
 //! The signal may arrive between the caller's last clock reading and its read. Therefore the timer
 //! repeats every millisecond until it is set again or turned off.
@@ -18,9 +18,9 @@ use protocols::Instant;
 use std::io;
 use std::thread::{self, ThreadId};
 
-/// Read timer of one thread.
+/// Timer whose signal interrupts a blocking read of one thread.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct ReadTimer {
     timer: libc::timer_t,
     thread: ThreadId,
     set_for: Option<Instant>,
@@ -28,10 +28,10 @@ pub(crate) struct Alarm {
 
 // SAFETY: the timer is a number that any thread of the process may use. Its signal always goes to
 // the thread that created it; `belongs_to_this_thread` checks for that thread.
-unsafe impl Send for Alarm {}
+unsafe impl Send for ReadTimer {}
 
-impl Alarm {
-    /// Creates an alarm for the calling thread, turned off.
+impl ReadTimer {
+    /// Creates a read timer for the calling thread, turned off.
     ///
     /// # Errors
     ///
@@ -61,13 +61,13 @@ impl Alarm {
         self.thread == thread::current().id()
     }
 
-    /// Makes the alarm fire at `at` or earlier. With `None`, an armed alarm stays set until it has
-    /// fired and is then turned off.
+    /// Makes the timer fire at `at` or earlier. With `None`, a timer that is set stays set until it
+    /// has fired, and is then turned off.
     ///
     /// # Errors
     ///
     /// Returns the error of `timer_settime(2)`.
-    pub(crate) fn ring_by(
+    pub(crate) fn expire_by(
         &mut self,
         at: Option<Instant>,
         now: Instant,
@@ -100,7 +100,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for ReadTimer {
     fn drop(&mut self) {
         // SAFETY: the timer belongs to `self` and is not used afterwards.
         unsafe { libc::timer_delete(self.timer) };
@@ -167,47 +167,52 @@ mod tests {
     use rustix::io::Errno;
     use std::os::unix::net::UnixStream;
 
-    fn read_for_ever() -> Errno {
-        let (near, _far) = UnixStream::pair().unwrap();
-        rustix::io::read(&near, &mut [0; 1]).unwrap_err()
+    fn read_indefinitely() -> Errno {
+        let (reader, _writer) = UnixStream::pair().unwrap();
+        rustix::io::read(&reader, &mut [0; 1]).unwrap_err()
     }
 
     #[test]
-    fn a_read_that_blocks_ends_when_the_alarm_rings() {
-        let (clock, mut alarm) = (Monotonic::start(), Alarm::for_this_thread().unwrap());
+    fn a_blocking_read_ends_when_the_timer_expires() {
+        let clock = Monotonic::start();
+        let mut read_timer = ReadTimer::for_this_thread().unwrap();
         let at = clock.now() + Duration::from_millis(2);
-        alarm.ring_by(Some(at), clock.now(), &clock).unwrap();
-        assert_eq!(read_for_ever(), Errno::INTR);
+        read_timer.expire_by(Some(at), clock.now(), &clock).unwrap();
+        assert_eq!(read_indefinitely(), Errno::INTR);
         assert!(clock.now() >= at);
     }
 
     #[test]
-    fn an_alarm_that_rang_before_the_read_rings_again() {
-        let (clock, mut alarm) = (Monotonic::start(), Alarm::for_this_thread().unwrap());
-        alarm.ring_by(Some(clock.now()), Instant::ZERO, &clock).unwrap();
-        let rang_by = clock.now() + Duration::from_millis(1);
-        while clock.now() < rang_by {}
-        assert_eq!(read_for_ever(), Errno::INTR);
+    fn a_timer_that_expired_before_the_read_expires_again() {
+        let clock = Monotonic::start();
+        let mut read_timer = ReadTimer::for_this_thread().unwrap();
+        read_timer.expire_by(Some(clock.now()), Instant::ZERO, &clock).unwrap();
+        let expired_by = clock.now() + Duration::from_millis(1);
+        while clock.now() < expired_by {}
+        assert_eq!(read_indefinitely(), Errno::INTR);
     }
 
     #[test]
-    fn an_alarm_for_an_earlier_time_is_left_alone() {
-        let (clock, mut alarm) = (Monotonic::start(), Alarm::for_this_thread().unwrap());
-        let (now, hour) = (clock.now(), Duration::from_secs(3600));
-        alarm.ring_by(Some(now + hour), now, &clock).unwrap();
-        alarm.ring_by(Some(now + 2 * hour), now, &clock).unwrap();
-        assert_eq!(alarm.set_for, Some(now + hour));
-        alarm.ring_by(None, now, &clock).unwrap();
-        assert_eq!(alarm.set_for, Some(now + hour));
+    fn a_timer_for_an_earlier_time_is_unchanged() {
+        let clock = Monotonic::start();
+        let mut read_timer = ReadTimer::for_this_thread().unwrap();
+        let now = clock.now();
+        let hour = Duration::from_secs(3600);
+        read_timer.expire_by(Some(now + hour), now, &clock).unwrap();
+        read_timer.expire_by(Some(now + 2 * hour), now, &clock).unwrap();
+        assert_eq!(read_timer.set_for, Some(now + hour));
+        read_timer.expire_by(None, now, &clock).unwrap();
+        assert_eq!(read_timer.set_for, Some(now + hour));
     }
 
     #[test]
-    fn an_alarm_that_has_rung_is_turned_off_without_a_deadline() {
-        let (clock, mut alarm) = (Monotonic::start(), Alarm::for_this_thread().unwrap());
+    fn an_expired_timer_is_disarmed_without_a_deadline() {
+        let clock = Monotonic::start();
+        let mut read_timer = ReadTimer::for_this_thread().unwrap();
         let at = clock.now() + Duration::from_millis(1);
-        alarm.ring_by(Some(at), clock.now(), &clock).unwrap();
-        assert_eq!(read_for_ever(), Errno::INTR);
-        alarm.ring_by(None, clock.now(), &clock).unwrap();
-        assert_eq!(alarm.set_for, None);
+        read_timer.expire_by(Some(at), clock.now(), &clock).unwrap();
+        assert_eq!(read_indefinitely(), Errno::INTR);
+        read_timer.expire_by(None, clock.now(), &clock).unwrap();
+        assert_eq!(read_timer.set_for, None);
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for descriptors and deadlines in one thread.
 //!
-//! The readiness driver asks its engines for the earliest deadline, waits here for a packet, a key
-//! or that deadline, and then calls the engines that have something to do.
+//! A driver that waits for several descriptors asks its engines for the earliest deadline, waits
+//! here for a packet, a key or that deadline, and then calls the engines that have something to do.
 
 use crate::clock::Monotonic;
 use protocols::Instant;
@@ -32,8 +32,9 @@ pub enum Wake {
 
 /// Waits until a descriptor is ready or `clock` reaches `until`; without a deadline, indefinitely.
 ///
-/// If both are true the result is [`Wake::Ready`]. A deadline in the past polls without waiting. A
-/// signal does not end the wait: its handler must make a descriptor readable instead.
+/// If a descriptor is ready when the deadline has passed, the result is [`Wake::Ready`]. A deadline
+/// in the past polls without waiting. A signal does not end the wait: its handler must make a
+/// descriptor readable instead.
 ///
 /// # Errors
 ///
@@ -54,21 +55,21 @@ pub fn wait(
     }
 }
 
-/// An edge-triggered poller based on epoll(7). It caches readiness: the kernel is not asked each
-/// time whether a descriptor has input, which for a terminal would mean to wait for the thread that
-/// feeds it.
+/// An edge-triggered poller based on epoll(7). The poller caches readiness, so the kernel is not
+/// queried before every read. Such a query of a terminal would wait for the kernel thread that
+/// fills its input buffer.
 ///
-/// A descriptor stays ready from its event until [`News::clear`], which the caller must call after
-/// reading or writing as much as possible. A hang-up is never cleared.
+/// A descriptor stays ready from its event until [`Poller::clear`], which the caller must call
+/// after reading or writing as much as possible. A hang-up is never cleared.
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
-pub struct News {
+pub struct Poller {
     epoll: OwnedFd,
     ready: Vec<PollFlags>,
 }
 
 #[cfg(target_os = "linux")]
-impl News {
+impl Poller {
     /// Creates a poller without descriptors.
     ///
     /// # Errors
@@ -91,8 +92,8 @@ impl News {
     }
 
     /// Watches `descriptor` like [`Self::watch`], but level-triggered: each wait reports it while
-    /// it is ready. This is for a device that is cheap to poll and that is not read until it is
-    /// empty. Clear it before each wait.
+    /// it is ready. Use this method for a device that is cheap to poll and that is not read until
+    /// it is empty. Clear the readiness of the device before each wait.
     ///
     /// # Errors
     ///
@@ -113,8 +114,8 @@ impl News {
     }
 
     /// Watches `descriptor` for `wanted` under a number of [`Self::reserve`], and reports it once;
-    /// immediately if it is ready now. Until [`Self::unwatch`] each use of the descriptor costs
-    /// slightly more.
+    /// immediately if it is ready now. Until [`Self::unwatch`] each read or write of the descriptor
+    /// takes slightly longer.
     ///
     /// # Errors
     ///
@@ -202,8 +203,9 @@ impl News {
     /// Returns the error of `ppoll(2)` or `epoll_wait(2)`.
     pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
-        // `epoll_wait` counts whole milliseconds, and `ppoll` nanoseconds. Only the last
-        // millisecond before the deadline needs both; a wait that ends earlier takes one call.
+        // The timeout of `epoll_wait` is in milliseconds, that of `ppoll` in nanoseconds. Only the
+        // last millisecond before the deadline needs both calls; a wait that ends earlier takes one
+        // call.
         let count = loop {
             let left = until.map(|until| until - clock.now());
             let whole =
@@ -211,24 +213,24 @@ impl News {
             let millis = left.map(whole);
             if let Some(left) = left.filter(|left| *left > Duration::ZERO)
                 && millis == Some(Duration::ZERO)
-                && !self.has_some_within(left)?
+                && !self.has_events_within(left)?
             {
                 return Ok(Wake::Deadline);
             }
             match epoll::wait(&self.epoll, &mut room, millis.map(timespec).as_ref()) {
                 Ok(([], _)) if left == Some(Duration::ZERO) => return Ok(Wake::Deadline),
                 Ok(([], _)) | Err(Errno::INTR) => {}
-                Ok((events, _)) => break self.note(events),
+                Ok((events, _)) => break self.record_readiness(events),
                 Err(error) => return Err(error.into()),
             }
         };
         Ok(Wake::Ready(count))
     }
 
-    /// Waits for events for less than a millisecond. Returns whether there may be any.
-    fn has_some_within(&self, limit: Duration) -> io::Result<bool> {
-        let mut news = [PollFd::new(&self.epoll, PollFlags::IN)];
-        match poll(&mut news, Some(&timespec(limit))) {
+    /// Waits for events for less than a millisecond. Returns whether events may be pending.
+    fn has_events_within(&self, limit: Duration) -> io::Result<bool> {
+        let mut descriptors = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match poll(&mut descriptors, Some(&timespec(limit))) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
@@ -236,12 +238,13 @@ impl News {
     }
 
     /// Caches the readiness in `events`; returns the number of events.
-    fn note(&mut self, events: &[epoll::Event]) -> usize {
+    fn record_readiness(&mut self, events: &[epoll::Event]) -> usize {
         for event in events {
-            let (number, flags) = (event.data.u64(), event.flags);
+            let number = event.data.u64();
+            let flags = event.flags;
             let number = usize::try_from(number).unwrap_or(usize::MAX);
             let Some(ready) = self.ready.get_mut(number) else { continue };
-            for (poll, flag) in MEANINGS.into_iter().chain(ENDS) {
+            for (poll, flag) in POLL_TO_EPOLL.into_iter().chain(HANGUP_FLAGS) {
                 if flags.contains(flag) {
                     ready.insert(poll);
                 }
@@ -255,7 +258,7 @@ impl News {
 #[cfg(target_os = "linux")]
 fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
     let mut flags = epoll::EventFlags::RDHUP;
-    for (poll, flag) in MEANINGS {
+    for (poll, flag) in POLL_TO_EPOLL {
         flags.set(flag, wanted.contains(poll));
     }
     flags
@@ -270,7 +273,7 @@ const EVENTS_LEN: usize = 16;
 const ALWAYS: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
 
 #[cfg(target_os = "linux")]
-const MEANINGS: [(PollFlags, epoll::EventFlags); 3] = [
+const POLL_TO_EPOLL: [(PollFlags, epoll::EventFlags); 3] = [
     (PollFlags::IN, epoll::EventFlags::IN),
     (PollFlags::OUT, epoll::EventFlags::OUT),
     (PollFlags::PRI, epoll::EventFlags::PRI),
@@ -279,7 +282,7 @@ const MEANINGS: [(PollFlags, epoll::EventFlags); 3] = [
 /// The peer's shutdown of its sending side counts as a hang-up too: it may arrive with the last
 /// data.
 #[cfg(target_os = "linux")]
-const ENDS: [(PollFlags, epoll::EventFlags); 3] = [
+const HANGUP_FLAGS: [(PollFlags, epoll::EventFlags); 3] = [
     (PollFlags::HUP, epoll::EventFlags::RDHUP),
     (PollFlags::HUP, epoll::EventFlags::HUP),
     (PollFlags::ERR, epoll::EventFlags::ERR),
@@ -361,10 +364,10 @@ pub fn register<T: OwnsDescriptor>(owner: T, interest: Interest) -> io::Result<R
     registered.map(Registered).map_err(io::Error::from)
 }
 
-/// A borrowed descriptor whose input a tokio runtime waits for.
+/// A borrowed descriptor for whose input a tokio runtime waits.
 #[derive(Debug)]
 pub struct Watched {
-    /// A duplicate, so that it stays open as long as it is registered.
+    /// A duplicate of the borrowed descriptor, which stays open as long as it is registered.
     descriptor: AsyncFd<OwnedFd>,
 }
 
@@ -394,9 +397,11 @@ impl Watched {
     }
 }
 
-/// Makes timed waits of the calling thread end at their deadline, apart from the time to wake up.
+/// Makes timed waits of the calling thread end at their deadline instead of up to 50 microseconds
+/// later.
 ///
-/// By default Linux lets them end up to 50 microseconds late, to wake several threads at once.
+/// By default Linux delays the end of a wait by up to that time (timer slack), to wake several
+/// threads at once.
 ///
 /// # Errors
 ///
@@ -418,7 +423,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_wait_without_news_lasts_until_its_deadline() {
+    fn a_wait_without_events_lasts_until_its_deadline() {
         let clock = Monotonic::start();
         let until = clock.now() + Duration::from_millis(3);
         assert_eq!(wait(&mut [], &clock, Some(until)).unwrap(), Wake::Deadline);
@@ -427,9 +432,10 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_ready_wins_over_a_deadline_in_the_past() {
-        let (near, far) = UnixStream::pair().unwrap();
-        rustix::io::write(&far, b"x").unwrap();
-        let mut descriptors = [PollFd::new(&near, PollFlags::IN), PollFd::new(&far, PollFlags::IN)];
+        let (local, peer) = UnixStream::pair().unwrap();
+        rustix::io::write(&peer, b"x").unwrap();
+        let mut descriptors =
+            [PollFd::new(&local, PollFlags::IN), PollFd::new(&peer, PollFlags::IN)];
         let wake = wait(&mut descriptors, &Monotonic::start(), Some(Instant::ZERO)).unwrap();
         assert_eq!(wake, Wake::Ready(1));
         assert_eq!(descriptors[0].revents(), PollFlags::IN);
@@ -438,73 +444,76 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_descriptor_is_ready_from_its_news_on_until_it_is_cleared() {
-        let (near, far) = UnixStream::pair().unwrap();
-        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
-        let number = news.watch(near.as_fd(), PollFlags::IN).unwrap();
-        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-        rustix::io::write(&far, b"x").unwrap();
-        assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
-        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-        assert_eq!(news.ready(number), PollFlags::IN);
-        news.clear(number, PollFlags::IN);
-        assert_eq!(news.ready(number), PollFlags::empty());
+    fn a_descriptor_is_ready_from_its_event_until_it_is_cleared() {
+        let (local, peer) = UnixStream::pair().unwrap();
+        let clock = Monotonic::start();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.watch(local.as_fd(), PollFlags::IN).unwrap();
+        assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        rustix::io::write(&peer, b"x").unwrap();
+        assert_eq!(poller.wait(&clock, None).unwrap(), Wake::Ready(1));
+        assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        assert_eq!(poller.ready(number), PollFlags::IN);
+        poller.clear(number, PollFlags::IN);
+        assert_eq!(poller.ready(number), PollFlags::empty());
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_has_data_and_room_is_cleared_of_each() {
-        let (near, far) = UnixStream::pair().unwrap();
-        let mut news = News::new().unwrap();
-        let number = news.watch(near.as_fd(), PollFlags::IN | PollFlags::OUT).unwrap();
-        rustix::io::write(&far, b"x").unwrap();
-        news.wait(&Monotonic::start(), None).unwrap();
-        assert_eq!(news.ready(number), PollFlags::IN | PollFlags::OUT);
-        news.clear(number, PollFlags::IN);
-        assert_eq!(news.ready(number), PollFlags::OUT);
-        news.clear(number, PollFlags::OUT);
-        assert_eq!(news.ready(number), PollFlags::empty());
+    fn readability_and_writability_are_cleared_separately() {
+        let (local, peer) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.watch(local.as_fd(), PollFlags::IN | PollFlags::OUT).unwrap();
+        rustix::io::write(&peer, b"x").unwrap();
+        poller.wait(&Monotonic::start(), None).unwrap();
+        assert_eq!(poller.ready(number), PollFlags::IN | PollFlags::OUT);
+        poller.clear(number, PollFlags::IN);
+        assert_eq!(poller.ready(number), PollFlags::OUT);
+        poller.clear(number, PollFlags::OUT);
+        assert_eq!(poller.ready(number), PollFlags::empty());
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_is_watched_by_its_level_is_told_until_it_is_read() {
-        let (near, far) = UnixStream::pair().unwrap();
-        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
-        let number = news.watch_level(near.as_fd(), PollFlags::IN).unwrap();
-        rustix::io::write(&far, b"x").unwrap();
+    fn a_level_triggered_descriptor_is_reported_until_it_is_read() {
+        let (local, peer) = UnixStream::pair().unwrap();
+        let clock = Monotonic::start();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.watch_level(local.as_fd(), PollFlags::IN).unwrap();
+        rustix::io::write(&peer, b"x").unwrap();
         for _ in 0..2 {
-            news.clear(number, PollFlags::IN);
-            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Ready(1));
-            assert_eq!(news.ready(number), PollFlags::IN);
+            poller.clear(number, PollFlags::IN);
+            assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Ready(1));
+            assert_eq!(poller.ready(number), PollFlags::IN);
         }
-        rustix::io::read(&near, &mut [0; 1]).unwrap();
-        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-        news.want(number, near.as_fd(), PollFlags::OUT).unwrap();
-        news.clear(number, PollFlags::IN);
-        news.wait(&clock, None).unwrap();
-        assert_eq!(news.ready(number), PollFlags::OUT);
+        rustix::io::read(&local, &mut [0; 1]).unwrap();
+        assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+        poller.want(number, local.as_fd(), PollFlags::OUT).unwrap();
+        poller.clear(number, PollFlags::IN);
+        poller.wait(&clock, None).unwrap();
+        assert_eq!(poller.ready(number), PollFlags::OUT);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_is_watched_once_is_reported_once_each_time_and_not_behind_its_end() {
-        let (near, _far) = UnixStream::pair().unwrap();
-        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
-        let number = news.reserve();
-        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+    fn a_one_shot_descriptor_is_reported_once_each_time_and_not_after_unwatch() {
+        let (local, _peer) = UnixStream::pair().unwrap();
+        let clock = Monotonic::start();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.reserve();
+        assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
         for _ in 0..2 {
-            news.watch_once(number, near.as_fd(), PollFlags::OUT).unwrap();
-            assert_eq!(news.ready(number), PollFlags::empty());
-            assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
-            assert_eq!(news.ready(number), PollFlags::OUT);
-            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+            poller.watch_once(number, local.as_fd(), PollFlags::OUT).unwrap();
+            assert_eq!(poller.ready(number), PollFlags::empty());
+            assert_eq!(poller.wait(&clock, None).unwrap(), Wake::Ready(1));
+            assert_eq!(poller.ready(number), PollFlags::OUT);
+            assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
         }
-        news.watch_once(number, near.as_fd(), PollFlags::OUT).unwrap();
+        poller.watch_once(number, local.as_fd(), PollFlags::OUT).unwrap();
         for _ in 0..2 {
-            news.unwatch(number, near.as_fd()).unwrap();
-            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-            assert_eq!(news.ready(number), PollFlags::empty());
+            poller.unwatch(number, local.as_fd()).unwrap();
+            assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+            assert_eq!(poller.ready(number), PollFlags::empty());
         }
     }
 
@@ -512,57 +521,59 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_file_that_is_watched_once_is_always_ready() {
         let file = std::fs::File::open("/dev/null").unwrap();
-        let mut news = News::new().unwrap();
-        let number = news.reserve();
-        news.watch_once(number, file.as_fd(), PollFlags::OUT).unwrap();
-        assert!(news.ready(number).contains(PollFlags::OUT));
-        news.unwatch(number, file.as_fd()).unwrap();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.reserve();
+        poller.watch_once(number, file.as_fd(), PollFlags::OUT).unwrap();
+        assert!(poller.ready(number).contains(PollFlags::OUT));
+        poller.unwatch(number, file.as_fd()).unwrap();
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_wait_for_news_lasts_until_its_deadline_and_no_shorter() {
-        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+    fn a_poller_wait_lasts_at_least_until_its_deadline() {
+        let clock = Monotonic::start();
+        let mut poller = Poller::new().unwrap();
         for micros in [0, 300, 3_400] {
             let until = clock.now() + Duration::from_micros(micros);
-            assert_eq!(news.wait(&clock, Some(until)).unwrap(), Wake::Deadline);
+            assert_eq!(poller.wait(&clock, Some(until)).unwrap(), Wake::Deadline);
             assert!(clock.now() >= until);
         }
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn an_end_that_came_with_the_last_data_is_not_cleared_with_it() {
-        let (near, far) = UnixStream::pair().unwrap();
-        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
-        let number = news.watch(near.as_fd(), PollFlags::IN).unwrap();
-        rustix::io::write(&far, b"x").unwrap();
-        drop(far);
-        assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
-        news.clear(number, PollFlags::IN | PollFlags::HUP);
-        assert_eq!(news.ready(number), PollFlags::HUP);
+    fn a_hang_up_that_arrived_with_the_last_data_is_not_cleared_with_it() {
+        let (local, peer) = UnixStream::pair().unwrap();
+        let clock = Monotonic::start();
+        let mut poller = Poller::new().unwrap();
+        let number = poller.watch(local.as_fd(), PollFlags::IN).unwrap();
+        rustix::io::write(&peer, b"x").unwrap();
+        drop(peer);
+        assert_eq!(poller.wait(&clock, None).unwrap(), Wake::Ready(1));
+        poller.clear(number, PollFlags::IN | PollFlags::HUP);
+        assert_eq!(poller.ready(number), PollFlags::HUP);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn a_regular_file_is_always_ready() {
         let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-        let mut news = News::new().unwrap();
-        let number = news.watch(file.as_fd(), PollFlags::IN).unwrap();
-        news.clear(number, PollFlags::IN);
-        assert!(news.ready(number).contains(PollFlags::IN));
+        let mut poller = Poller::new().unwrap();
+        let number = poller.watch(file.as_fd(), PollFlags::IN).unwrap();
+        poller.clear(number, PollFlags::IN);
+        assert!(poller.ready(number).contains(PollFlags::IN));
     }
 
     #[test]
-    fn what_is_watched_is_told_once_and_a_regular_file_cannot_be_watched() {
+    fn a_watched_descriptor_is_reported_once_and_a_regular_file_cannot_be_watched() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (near, far) = UnixStream::pair().unwrap();
-            let watched = Watched::new(near.as_fd()).unwrap().unwrap();
-            rustix::io::write(&far, b"x").unwrap();
+            let (local, peer) = UnixStream::pair().unwrap();
+            let watched = Watched::new(local.as_fd()).unwrap().unwrap();
+            rustix::io::write(&peer, b"x").unwrap();
             std::future::poll_fn(|context| watched.poll_ready(context)).await.unwrap();
-            let again = std::future::poll_fn(|context| Poll::Ready(watched.poll_ready(context)));
-            assert!(again.await.is_pending());
+            let second = std::future::poll_fn(|context| Poll::Ready(watched.poll_ready(context)));
+            assert!(second.await.is_pending());
             let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
             assert!(Watched::new(file.as_fd()).unwrap().is_none());
         });

@@ -2,8 +2,8 @@
 //!
 //! With `SO_TIMESTAMPNS` (socket(7)) the kernel stamps each packet when the network device delivers
 //! it. recvmsg(2) returns the stamp of the last byte that it copies, for TCP as well (Linux 4.10).
-//! The difference to the time of the read is the reader's delay: the wake-up, and the wait for a
-//! processor. A wait that ended before the data arrived is not included.
+//! The difference between the stamp and the time of the read is the reader's delay: the wake-up,
+//! and the wait for a processor. A wait that ended before the data arrived is not included.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +18,7 @@ const CONTROL_WORDS: usize = 8;
 /// # Errors
 ///
 /// Returns the error of `setsockopt(2)`.
-#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
 pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the kernel reads an int of the length passed.
@@ -34,8 +34,8 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads into `buffer`. Returns the number of bytes read, and the time that the last of them spent
-/// in the receive queue; `None` if the kernel has no stamp for it.
+/// Reads into `buffer`. Returns the number of bytes read, and the time that the last byte spent in
+/// the receive queue; `None` if the kernel has no stamp for that byte.
 ///
 /// A step of the system clock between arrival and read falsifies the delay; it is never negative.
 ///
@@ -91,14 +91,14 @@ mod tests {
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
     }
 
     #[test]
-    fn data_that_is_read_late_has_been_in_the_queue_since_it_arrived() {
-        let (near, mut peer) = pair();
-        stamp_arrivals(&near).unwrap();
+    fn the_receive_delay_is_the_time_in_the_queue() {
+        let (client, mut peer) = pair();
+        stamp_arrivals(&client).unwrap();
         let mut buffer = [0; 8];
         // The kernel starts to stamp with some delay.
         for _ in 0..ATTEMPTS_MAX {
@@ -107,13 +107,13 @@ mod tests {
             while written_at.elapsed() < Duration::from_millis(20) {
                 std::hint::spin_loop();
             }
-            let (count, delay) = read(&near, &mut buffer).unwrap();
+            let (count, delay) = read(&client, &mut buffer).unwrap();
             assert_eq!((count, buffer[0]), (1, b'x'));
-            let whole = written_at.elapsed();
+            let elapsed = written_at.elapsed();
             if let Some(delay) = delay {
                 // The system clock may be slewed while the test runs.
                 assert!(delay >= Duration::from_millis(10), "{delay:?}");
-                assert!(delay <= whole + Duration::from_millis(1), "{delay:?} of {whole:?}");
+                assert!(delay <= elapsed + Duration::from_millis(1), "{delay:?} of {elapsed:?}");
                 return;
             }
         }
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn without_stamps_a_read_has_no_delay() {
-        let (near, mut peer) = pair();
+        let (client, mut peer) = pair();
         peer.write_all(b"x").unwrap();
-        assert_eq!(read(&near, &mut [0; 8]).unwrap(), (1, None), "stamped, though not asked to");
+        assert_eq!(read(&client, &mut [0; 8]).unwrap(), (1, None), "stamped, though not asked to");
         drop(peer);
-        assert_eq!(read(&near, &mut [0; 8]).unwrap().0, 0);
+        assert_eq!(read(&client, &mut [0; 8]).unwrap().0, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Processor affinity, scheduling class and processor time of threads and processes.
 //!
-//! This is for measurements: on a shared machine, a thread that may be preempted measures the other
-//! programs. Programs that a thread starts later inherit its settings.
+//! Measurements need these settings: on a shared machine, a thread that may be preempted also
+//! measures the other programs. Programs that a thread starts later inherit its settings.
 
 use protocols::time::Duration;
 use rustix::io::Errno;
@@ -115,7 +115,7 @@ fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Re
 }
 
 /// Returns the time that the runnable threads of this process have waited for a processor, or
-/// `None` if the kernel does not account for it.
+/// `None` if the kernel does not record that time.
 ///
 /// The times of all live threads are added, so two threads that wait at the same time count twice.
 /// Threads that have ended are not counted: the difference of two readings is a lower bound.
@@ -129,11 +129,12 @@ pub fn run_queue_wait() -> Option<Duration> {
 }
 
 /// Returns the time that the calling thread has waited for a processor while runnable, or `None` if
-/// the kernel does not account for it.
+/// the kernel does not record that time.
 #[must_use]
 pub fn thread_run_queue_wait() -> Option<Duration> {
     thread_local! {
-        // Opened once: a reading next to an echo measurement should cost little.
+        // Opened only once per thread, so that a reading beside an echo measurement takes little
+        // time.
         static ACCOUNT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }
     ACCOUNT.with(|account| {
@@ -152,8 +153,8 @@ fn waiting_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the processor time of all live threads of the process `id`, or `None` if it has ended or
-/// the kernel does not account for it.
+/// Returns the processor time of all live threads of the process `id`, or `None` if the process has
+/// ended or the kernel does not record the time.
 #[must_use]
 pub fn processor_time(id: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{id}/task")).ok()?;
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_gone_cannot_be_pinned() {
+    fn a_process_that_has_exited_cannot_be_pinned() {
         assert!(pin_process_to(u32::MAX, &[0]).is_err());
         assert!(pin_process_to(std::process::id(), &[usize::MAX]).is_err());
     }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_has_gone_has_no_processor_time() {
+    fn an_exited_program_has_no_processor_time() {
         assert_eq!(processor_time(u32::MAX), None);
         assert!(processor_time(std::process::id()).is_some());
     }

@@ -94,7 +94,8 @@ impl LineSettings {
         }
     }
 
-    /// Returns whether a receiver at this rate can decode a sender at the rate `given`.
+    /// Returns whether a receiver at the rate of these settings can decode a sender at the rate
+    /// `given`.
     pub(crate) fn allows_rate(self, given: u32) -> bool {
         given.abs_diff(self.bits_per_second) <= self.bits_per_second / TOLERANCE
     }
@@ -142,7 +143,7 @@ impl Serial {
     /// Opens `device` at `bits_per_second` for exclusive use, with the usual settings
     /// ([`LineSettings::at`]).
     ///
-    /// Bytes received before are discarded. The descriptor is non-blocking.
+    /// Bytes received before the call are discarded. The descriptor is non-blocking.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl Serial {
             .map_err(|error| SerialError::of_open(device, error))?;
         let found = tcgetattr(&descriptor).map_err(|error| match error {
             Errno::NOTTY | Errno::INVAL => SerialError::NoTerminal(device.into()),
-            // The driver lists a port without hardware.
+            // The driver has an entry for a port without hardware.
             Errno::IO => SerialError::NoDevice(device.into()),
             error => SerialError::Other(device.into(), error.into()),
         })?;
@@ -249,8 +250,8 @@ impl Drop for Serial {
     }
 }
 
-/// Reciprocal of the rate tolerance: up to 2.5% off, a receiver samples the tenth bit in its middle
-/// half.
+/// Reciprocal of the rate tolerance. If the rates differ by at most 2.5 %, a receiver samples the
+/// tenth bit in the middle half of the bit.
 const TOLERANCE: u32 = 40;
 
 /// Error of opening a serial line.
@@ -262,7 +263,7 @@ pub enum SerialError {
     NotPermitted {
         /// Path of the device.
         device: PathBuf,
-        /// Group with access to the device, if there is one.
+        /// Group with access to the device, if the device has such a group.
         group: Option<String>,
     },
     /// Another program has the device open.
@@ -300,13 +301,13 @@ impl fmt::Display for SerialError {
         match self {
             Self::NoDevice(device) => write!(
                 f,
-                "there is no serial device {}: 'ls /dev/tty*' lists those there are",
+                "there is no serial device {}: 'ls /dev/tty*' lists the devices",
                 device.display()
             ),
             Self::NotPermitted { device, group: Some(group) } => write!(
                 f,
-                "no permission to open {}: add yourself to the group that owns it with 'sudo \
-                 usermod -aG {group} $USER', and log in again",
+                "no permission to open {}: add your user to the group that owns the device with \
+                 'sudo usermod -aG {group} $USER', and log in again",
                 device.display()
             ),
             Self::NotPermitted { device, group: None } => {
@@ -314,19 +315,19 @@ impl fmt::Display for SerialError {
             }
             Self::InUse(device) => write!(
                 f,
-                "another program uses {0}: 'fuser {0}' tells which; end it first",
+                "another program uses {0}: 'fuser {0}' lists it; end that program first",
                 device.display()
             ),
             Self::NoTerminal(device) => {
-                write!(f, "{} is no serial device: name one", device.display())
+                write!(f, "{} is not a serial device: name a serial device", device.display())
             }
             Self::RateRefused { device, given: Some(given) } => write!(
                 f,
-                "{} cannot have that rate: the nearest it has is {given} bit/s",
+                "{} does not support this rate: the nearest supported rate is {given} bit/s",
                 device.display()
             ),
             Self::RateRefused { device, given: None } => {
-                write!(f, "{} cannot have that rate: try 19200 bit/s", device.display())
+                write!(f, "{} does not support this rate: try 19200 bit/s", device.display())
             }
             Self::Other(device, error) => write!(f, "cannot open {}: {error}", device.display()),
         }
@@ -377,15 +378,16 @@ mod tests {
 
     #[test]
     fn all_256_bytes_pass_in_both_directions_unchanged() {
-        let far_end = line();
-        let serial = Serial::open(far_end.path(), 19_200).unwrap();
-        let (all, mut received) = ((0..=255).collect::<Vec<u8>>(), [0; 512]);
+        let pty = line();
+        let serial = Serial::open(pty.path(), 19_200).unwrap();
+        let all = (0..=255).collect::<Vec<u8>>();
+        let mut received = [0; 512];
         assert_eq!(serial.write(&all).unwrap(), Some(256));
-        readable(&far_end);
-        assert_eq!(far_end.read(&mut received).unwrap(), Some(256));
+        readable(&pty);
+        assert_eq!(pty.read(&mut received).unwrap(), Some(256));
         assert_eq!(received[..256], all);
         received.fill(0);
-        assert_eq!(far_end.write(&all).unwrap(), Some(256));
+        assert_eq!(pty.write(&all).unwrap(), Some(256));
         readable(&serial);
         assert_eq!(serial.read(&mut received).unwrap(), Some(256));
         assert_eq!(received[..256], all);
@@ -393,15 +395,15 @@ mod tests {
 
     #[test]
     fn a_line_where_nothing_has_come_says_none() {
-        let far_end = line();
-        let serial = Serial::open(far_end.path(), 9600).unwrap();
+        let pty = line();
+        let serial = Serial::open(pty.path(), 9600).unwrap();
         assert_eq!(serial.read(&mut [0; 8]).unwrap(), None);
     }
 
     #[test]
     fn a_line_has_the_rate_and_eight_bits_without_parity_or_modem_control() {
-        let far_end = line();
-        let serial = Serial::open(far_end.path(), 19_200).unwrap();
+        let pty = line();
+        let serial = Serial::open(pty.path(), 19_200).unwrap();
         let modes = tcgetattr(&serial).unwrap();
         assert_eq!((modes.output_speed(), modes.input_speed()), (19_200, 19_200));
         let control = modes.control_modes;
@@ -413,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_parity_and_the_bits_that_were_asked_for() {
-        let far_end = line();
+        let pty = line();
         let settings = LineSettings {
             data_bits: DataBits::Seven,
             parity: Parity::Odd,
@@ -421,7 +423,7 @@ mod tests {
             flow_control: FlowControl::Software,
             ..LineSettings::at(1200)
         };
-        let serial = Serial::open_with(far_end.path(), settings).unwrap();
+        let serial = Serial::open_with(pty.path(), settings).unwrap();
         // A pseudo-terminal always has eight data bits without parity.
         let modes = tcgetattr(&serial).unwrap();
         assert!(modes.control_modes.contains(ControlModes::CSTOPB));
@@ -434,42 +436,42 @@ mod tests {
 
     #[test]
     fn a_break_is_taken() {
-        let far_end = line();
-        Serial::open(far_end.path(), 9600).unwrap().send_break().unwrap();
+        let pty = line();
+        Serial::open(pty.path(), 9600).unwrap().send_break().unwrap();
     }
 
     #[test]
     fn a_rate_that_is_not_in_the_list_of_old_is_had_too() {
-        let far_end = line();
-        let serial = Serial::open(far_end.path(), 23_040).unwrap();
+        let pty = line();
+        let serial = Serial::open(pty.path(), 23_040).unwrap();
         assert_eq!(tcgetattr(&serial).unwrap().output_speed(), 23_040);
         assert_eq!(serial.bits_per_second(), 23_040);
     }
 
     #[test]
     fn a_device_gets_its_modes_back() {
-        let far_end = line();
-        drop(Serial::open(far_end.path(), 19_200).unwrap());
-        let modes = tcgetattr(far_end.terminal()).unwrap();
+        let pty = line();
+        drop(Serial::open(pty.path(), 19_200).unwrap());
+        let modes = tcgetattr(pty.terminal()).unwrap();
         assert!(modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
         assert_ne!(modes.output_speed(), 19_200);
     }
 
     #[test]
     fn a_rate_of_nothing_is_refused() {
-        let far_end = line();
-        let refused = Serial::open(far_end.path(), 0).unwrap_err();
+        let pty = line();
+        let refused = Serial::open(pty.path(), 0).unwrap_err();
         assert!(matches!(refused, SerialError::RateRefused { given: None, .. }));
     }
 
     #[test]
-    fn a_device_that_is_not_there_is_told() {
+    fn a_missing_device_is_reported() {
         let refused = Serial::open(Path::new("/dev/ttyNONE"), 9600).unwrap_err();
         assert!(matches!(refused, SerialError::NoDevice(_)));
     }
 
     #[test]
-    fn a_device_that_is_no_serial_line_is_told() {
+    fn a_device_other_than_a_serial_line_is_reported() {
         let refused = Serial::open(Path::new("/dev/null"), 9600).unwrap_err();
         assert!(matches!(refused, SerialError::NoTerminal(_)));
     }

@@ -1,10 +1,10 @@
-//! Options and status of the kernel's TCP sockets, as far as a login needs them.
+//! Options and status of the kernel's TCP sockets, as far as a login session needs them.
 //!
 //! Telnet's Synch uses TCP urgent data (RFC 854, "The TELNET Synch signal"): the receiver must
-//! learn at once that there is a mark, and must find its position in the byte stream. Therefore
-//! urgent data stays in line (`SO_OOBINLINE`), `poll` reports it as `POLLPRI`, and
-//! [`is_at_urgent_mark`] returns whether the reader has reached the mark. Linux ends a read at the
-//! mark, so a short read does not mean that no more data is waiting.
+//! learn at once that the peer has sent an urgent mark, and must find the position of the mark in
+//! the byte stream. Therefore urgent data stays in line (`SO_OOBINLINE`), `poll` reports it as
+//! `POLLPRI`, and [`is_at_urgent_mark`] returns whether the reader has reached the mark. Linux ends
+//! a read at the mark, so a short read does not mean that no more data is waiting.
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
@@ -23,8 +23,8 @@ pub fn set_no_delay(socket: &impl AsFd, no_delay: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, no_delay)?)
 }
 
-/// Enables immediate acknowledgments (`true`). The kernel may switch back by itself, so set it
-/// again after reads.
+/// Enables immediate acknowledgments (`true`). The kernel may disable immediate acknowledgments by
+/// itself, so enable them again after reads.
 ///
 /// # Errors
 ///
@@ -41,9 +41,10 @@ pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `setsockopt(2)`.
-#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
 pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
-    // tcp(7) documents 0 and 1; an even number above 0 acts once and leaves the mode (Linux 2.4).
+    // tcp(7) documents 0 and 1; an even number above 0 acknowledges once and keeps the mode of
+    // delayed acknowledgments (Linux 2.4).
     let once: libc::c_int = 2;
     // SAFETY: the kernel reads an int of the length passed.
     let answer = unsafe {
@@ -64,7 +65,7 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `setsockopt(2)`.
-#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
 pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     // SAFETY: the kernel reads an int of the length passed.
     let answer = unsafe {
@@ -101,13 +102,14 @@ pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
 ///
 /// # Errors
 ///
-/// Returns ENOENT if the kernel does not have it; EPERM if only root may use it.
+/// Returns ENOENT if the kernel does not have the algorithm; EPERM if only root may use it.
 pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, name)?)
 }
 
-/// Connects to `remote` with a congestion control algorithm selected before the first segment. One
-/// that paces leaves its timer running if it is replaced later.
+/// Connects to `remote` with a congestion control algorithm selected before the first segment. The
+/// algorithm must be selected early because an algorithm that paces leaves its timer running if it
+/// is replaced later.
 ///
 /// # Errors
 ///
@@ -261,8 +263,8 @@ impl TcpInfo {
         if answer != 0 {
             return Err(io::Error::last_os_error());
         }
-        let told = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
-        told.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
+        let filled = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
+        filled.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
     }
 
     /// Parses the kernel's `struct tcp_info`; new kernels only append fields to it.
@@ -342,8 +344,8 @@ mod tests {
 
     async fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (near, listener.accept().await.unwrap().0)
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
     }
 
     proptest! {
@@ -363,34 +365,34 @@ mod tests {
     }
 
     #[test]
-    fn urgent_data_is_noticed_before_it_is_read_and_found_at_its_mark_each_time() {
+    fn urgent_data_is_announced_before_it_is_read_and_found_at_its_mark() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut far, _) = listener.accept().unwrap();
-        set_urgent_inline(&far, true).unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        set_urgent_inline(&server, true).unwrap();
         let mut bytes = [0; 16];
         for urgent in [b'1', b'2'] {
-            (&near).write_all(b"before").unwrap();
-            assert_eq!(send(&near, &[urgent], SendFlags::OOB), Ok(1));
-            polled(&far, PollFlags::PRI);
-            assert!(!is_at_urgent_mark(&far).unwrap());
-            assert_eq!(far.read(&mut bytes).unwrap(), 6);
-            assert!(is_at_urgent_mark(&far).unwrap());
-            assert_eq!(far.read(&mut bytes).unwrap(), 1);
+            (&client).write_all(b"before").unwrap();
+            assert_eq!(send(&client, &[urgent], SendFlags::OOB), Ok(1));
+            polled(&server, PollFlags::PRI);
+            assert!(!is_at_urgent_mark(&server).unwrap());
+            assert_eq!(server.read(&mut bytes).unwrap(), 6);
+            assert!(is_at_urgent_mark(&server).unwrap());
+            assert_eq!(server.read(&mut bytes).unwrap(), 1);
             assert_eq!(bytes[0], urgent);
-            assert!(!is_at_urgent_mark(&far).unwrap());
+            assert!(!is_at_urgent_mark(&server).unwrap());
         }
     }
 
     #[test]
-    fn the_kernel_tells_how_many_bytes_have_gone_each_way() {
+    fn tcp_info_reports_the_bytes_of_each_direction() {
         run(async {
-            let (mut near, mut far) = pair().await;
-            near.write_all(b"question").await.unwrap();
-            far.read_exact(&mut [0; 8]).await.unwrap();
-            far.write_all(b"answer").await.unwrap();
-            near.read_exact(&mut [0; 6]).await.unwrap();
-            let info = TcpInfo::of(&near).unwrap();
+            let (mut client, mut server) = pair().await;
+            client.write_all(b"question").await.unwrap();
+            server.read_exact(&mut [0; 8]).await.unwrap();
+            server.write_all(b"answer").await.unwrap();
+            client.read_exact(&mut [0; 6]).await.unwrap();
+            let info = TcpInfo::of(&client).unwrap();
             // The SYN counts as one byte (RFC 9293 §3.4).
             assert_eq!(info.bytes_acknowledged, Some(9));
             assert_eq!(info.bytes_received, Some(6));
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tcp_has_no_information() {
+    fn a_socket_other_than_tcp_has_no_tcp_info() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(TcpInfo::of(&socket).is_err());
     }
@@ -408,22 +410,22 @@ mod tests {
     #[test]
     fn options_that_are_set_are_in_force() {
         run(async {
-            let (near, _far) = pair().await;
-            set_no_delay(&near, true).unwrap();
-            assert!(near.nodelay().unwrap());
-            set_quick_ack(&near, true).unwrap();
-            acknowledge_now(&near).unwrap();
-            set_congestion_control(&near, "reno").unwrap();
-            assert_eq!(congestion_control(&near).unwrap(), "reno");
+            let (client, _server) = pair().await;
+            set_no_delay(&client, true).unwrap();
+            assert!(client.nodelay().unwrap());
+            set_quick_ack(&client, true).unwrap();
+            acknowledge_now(&client).unwrap();
+            set_congestion_control(&client, "reno").unwrap();
+            assert_eq!(congestion_control(&client).unwrap(), "reno");
         });
     }
 
     /// Returns the number of bytes that a connection accepts while its peer reads nothing.
-    fn room_bytes(near: &TcpSocket) -> usize {
-        near.set_nonblocking(true).unwrap();
-        let mut near = near;
+    fn room_bytes(client: &TcpSocket) -> usize {
+        client.set_nonblocking(true).unwrap();
+        let mut client = client;
         let mut all = 0;
-        while let Ok(count) = near.write(&[0; 16_384]) {
+        while let Ok(count) = client.write(&[0; 16_384]) {
             all += count;
         }
         all
@@ -433,22 +435,24 @@ mod tests {
     fn a_limit_of_unsent_bytes_leaves_less_in_a_connection_that_is_not_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = || TcpSocket::connect(listener.local_addr().unwrap()).unwrap();
-        let (usual, limited) = (open(), open());
+        let usual = open();
+        let limited = open();
         set_unsent_limit(&limited, 65_536).unwrap();
-        let (usual, limited) = (room_bytes(&usual), room_bytes(&limited));
+        let usual = room_bytes(&usual);
+        let limited = room_bytes(&limited);
         assert!(limited < usual / 2, "{limited} and {usual}");
     }
 
     #[test]
-    fn a_congestion_control_that_nobody_has_is_refused() {
+    fn an_unknown_congestion_control_is_rejected() {
         run(async {
-            let (near, _far) = pair().await;
-            assert!(set_congestion_control(&near, "vegetarian").is_err());
+            let (client, _server) = pair().await;
+            assert!(set_congestion_control(&client, "vegetarian").is_err());
         });
     }
 
     #[test]
-    fn the_ephemeral_ports_are_what_the_kernel_says() {
+    fn the_ephemeral_ports_are_those_of_the_kernel() {
         assert_eq!(ports_in("32768\t60999\n"), Some(32768..=60999));
         assert_eq!(ports_in("60999 32768"), None);
         assert_eq!(ports_in("32768"), None);

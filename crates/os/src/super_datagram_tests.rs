@@ -1,5 +1,5 @@
-//! UDP between the kernel and a station on a TUN, with datagrams of equal size that cross it as one
-//! packet.
+//! UDP between the kernel and a station on a TUN, with datagrams of equal size that cross the
+//! device as one packet.
 
 use crate::datagram::{DatagramSocket, Inbox};
 use crate::device::Device;
@@ -9,10 +9,10 @@ use crate::testing::{in_new_network, segments_datagrams};
 use crate::tun::{Options, Tun};
 use crate::wait_strategy::Wait;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::internet::addresses::Address;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Clock, Counter, Meter};
+use protocols::rng::Rng;
 use protocols::station::{Application, Layers, Settings};
 use protocols::time::Duration;
 use protocols::transport::udp::SocketId;
@@ -25,7 +25,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 1);
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 7;
-/// Sent repeatedly until a reply shows that both directions work.
+/// Datagram that is sent repeatedly until a reply shows that both directions work.
 const QUESTION: &[u8] = b"?";
 const SIZE: NonZeroU16 = NonZeroU16::new(1000).unwrap();
 const APART: Options = Options { has_single_datagrams: true, ..OFFLOADING };
@@ -40,7 +40,7 @@ const PLAIN: Options = Options { is_offloading: false, ..OFFLOADING };
 /// Collects received datagrams, and sends a datagram on request.
 struct Collector {
     socket: SocketId,
-    came: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
     from: Option<SocketAddr>,
     to_send: Option<(Vec<u8>, SocketAddr)>,
 }
@@ -52,7 +52,7 @@ impl Application for Collector {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         while let Some(waiting) = layers.udp.waiting(self.socket) {
-            self.came.push(waiting.first().to_vec());
+            self.received.push(waiting.first().to_vec());
             self.from = Some(waiting.source);
             layers.udp.drop_first(self.socket, 1, &mut layers.pool);
         }
@@ -64,12 +64,12 @@ impl Application for Collector {
 }
 
 /// A station on a TUN, whose socket can receive super-datagrams.
-struct Bench {
+struct Fixture {
     driver: Driver,
     collector: Collector,
 }
 
-impl Bench {
+impl Fixture {
     fn new(options: Options, takes_segments: bool) -> Self {
         let tun = Tun::open_with(Some("plumb0"), options).unwrap();
         let interface = Interface::named("plumb0").unwrap();
@@ -79,13 +79,14 @@ impl Bench {
         let link = Link::Datagram(Datagram::new(1500));
         let settings =
             Settings { address: OURS, prefix_len: 24, packets: 256, ..Settings::default() };
-        let lent = (Chance::from_seed(1), Meter::new(Clock::None));
-        let mut driver = Driver::new(Device::Tun(tun), link, settings, Wait::Poll, lent).unwrap();
+        let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
+        let mut driver =
+            Driver::new(Device::Tun(tun), link, settings, Wait::Poll, rng_and_meter).unwrap();
         let (station, mut cx) = driver.parts();
         station.layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
         let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
         station.layers.udp.set_takes_segments(socket, takes_segments);
-        let collector = Collector { socket, came: Vec::new(), from: None, to_send: None };
+        let collector = Collector { socket, received: Vec::new(), from: None, to_send: None };
         Self { driver, collector }
     }
 
@@ -96,15 +97,15 @@ impl Bench {
 
     /// Returns the next `count` datagrams sent by the kernel.
     fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {
-        while self.collector.came.len() < count {
+        while self.collector.received.len() < count {
             self.turn();
-            self.collector.came.retain(|datagram| datagram != QUESTION);
+            self.collector.received.retain(|datagram| datagram != QUESTION);
         }
-        core::mem::take(&mut self.collector.came)
+        core::mem::take(&mut self.collector.received)
     }
 
     /// Opens a socket of the kernel with segmentation and coalescing, and waits until datagrams
-    /// pass in both directions: a new IPv6 address takes a moment.
+    /// pass in both directions: the kernel takes a moment to accept a new IPv6 address.
     fn socket(&mut self, ends: Ends) -> DatagramSocket {
         let socket = loop {
             match DatagramSocket::bind((ends.0, 0).into()) {
@@ -115,14 +116,14 @@ impl Bench {
         };
         let mut inbox = Inbox::default();
         while socket.receive(&mut inbox).is_err() {
-            _ = socket.send(QUESTION, &[1], ends.ours());
+            _ = socket.send(QUESTION, &[1], ends.local_address());
             self.turn();
             if let Some(from) = self.collector.from {
                 self.collector.to_send = Some((QUESTION.to_vec(), from));
                 self.turn();
             }
         }
-        self.collector.came.clear();
+        self.collector.received.clear();
         socket
     }
 
@@ -131,7 +132,7 @@ impl Bench {
     }
 }
 
-/// Addresses of a flow: the kernel's and the station's.
+/// Addresses of a flow: the address of the kernel and the address of the station.
 #[derive(Clone, Copy)]
 struct Ends(IpAddr, IpAddr);
 
@@ -139,7 +140,7 @@ const V4: Ends = Ends(IpAddr::V4(KERNEL), IpAddr::V4(OURS));
 const V6: Ends = Ends(IpAddr::V6(KERNEL_V6), IpAddr::V6(OURS_V6));
 
 impl Ends {
-    fn ours(self) -> SocketAddr {
+    fn local_address(self) -> SocketAddr {
         (self.1, PORT).into()
     }
 }
@@ -157,10 +158,11 @@ fn lens(data: &[u8]) -> Vec<usize> {
 }
 
 /// Receives `count` datagrams from the station on a socket of the kernel.
-fn take(bench: &mut Bench, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
-    let (mut inbox, mut taken) = (Inbox::default(), Vec::new());
+fn take(fixture: &mut Fixture, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
+    let mut inbox = Inbox::default();
+    let mut taken = Vec::new();
     while taken.len() < count {
-        bench.turn();
+        fixture.turn();
         if socket.receive(&mut inbox).is_ok() {
             let datagrams = inbox.datagrams().map(|one| one.data.to_vec());
             taken.extend(datagrams.filter(|datagram| datagram != QUESTION));
@@ -170,26 +172,26 @@ fn take(bench: &mut Bench, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>
 }
 
 /// Sends twenty datagrams and a shorter one from the kernel to the station, and back.
-fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Bench {
-    let mut bench = Bench::new(options, takes_segments);
-    let socket = bench.socket(ends);
+fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Fixture {
+    let mut fixture = Fixture::new(options, takes_segments);
+    let socket = fixture.socket(ends);
     let data = pattern(20_300);
-    assert_eq!(socket.send(&data, &lens(&data), ends.ours()).unwrap(), 21);
-    assert_eq!(bench.collect(21), datagrams(&data));
+    assert_eq!(socket.send(&data, &lens(&data), ends.local_address()).unwrap(), 21);
+    assert_eq!(fixture.collect(21), datagrams(&data));
     let back = data.iter().rev().copied().collect::<Vec<_>>();
-    bench.collector.to_send = Some((back.clone(), bench.collector.from.unwrap()));
-    assert_eq!(take(&mut bench, &socket, 21), datagrams(&back));
-    bench
+    fixture.collector.to_send = Some((back.clone(), fixture.collector.from.unwrap()));
+    assert_eq!(take(&mut fixture, &socket, 21), datagrams(&back));
+    fixture
 }
 
 /// Asserts that the datagrams cross the device as one packet in each direction.
 fn go_both_ways_as_one(takes_segments: bool, ends: Ends) {
-    let bench = go_both_ways(OFFLOADING, takes_segments, ends);
-    if !segments_datagrams(bench.driver.device()) {
+    let fixture = go_both_ways(OFFLOADING, takes_segments, ends);
+    if !segments_datagrams(fixture.driver.device()) {
         return;
     }
-    assert_eq!(bench.counted(Counter::UdpSuperIn), 1);
-    assert_eq!(bench.counted(Counter::UdpSuperOut), 1);
+    assert_eq!(fixture.counted(Counter::UdpSuperIn), 1);
+    assert_eq!(fixture.counted(Counter::UdpSuperOut), 1);
 }
 
 #[test]
@@ -203,67 +205,69 @@ fn datagrams_of_one_size_go_both_ways_as_one_over_ipv6() {
 }
 
 #[test]
-fn a_socket_that_takes_one_datagram_at_a_time_is_given_each_for_itself() {
+fn a_socket_without_segments_receives_each_datagram_separately() {
     in_new_network(|| go_both_ways_as_one(false, V4));
 }
 
 #[test]
-fn datagrams_of_one_size_go_both_ways_apart_where_nobody_cuts_them() {
+fn datagrams_of_one_size_go_both_ways_separately_without_segmentation() {
     for options in [APART, PLAIN] {
         in_new_network(move || {
-            let bench = go_both_ways(options, true, V4);
+            let fixture = go_both_ways(options, true, V4);
             let both = [Counter::UdpSuperIn, Counter::UdpSuperOut];
-            assert_eq!(both.map(|counter| bench.counted(counter)), [0, 0]);
+            assert_eq!(both.map(|counter| fixture.counted(counter)), [0, 0]);
         });
     }
 }
 
 #[test]
-fn a_socket_of_the_kernel_that_joins_nothing_has_each_datagram_for_itself() {
+fn a_kernel_socket_without_gro_receives_each_datagram_separately() {
     in_new_network(|| {
-        let mut bench = Bench::new(OFFLOADING, true);
+        let mut fixture = Fixture::new(OFFLOADING, true);
         let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
         let data = pattern(5_500);
-        bench.collector.to_send = Some((data.clone(), socket.local_addr().unwrap()));
-        let (mut came, mut buffer) = (Vec::new(), [0; 2000]);
-        while came.len() < 6 {
-            bench.turn();
+        fixture.collector.to_send = Some((data.clone(), socket.local_addr().unwrap()));
+        let mut received = Vec::new();
+        let mut buffer = [0; 2000];
+        while received.len() < 6 {
+            fixture.turn();
             while let Ok(len) = socket.recv(&mut buffer) {
-                came.push(buffer[..len].to_vec());
+                received.push(buffer[..len].to_vec());
             }
         }
-        assert_eq!(came, datagrams(&data));
+        assert_eq!(received, datagrams(&data));
     });
 }
 
 #[test]
-fn a_datagram_that_the_kernel_sends_without_a_checksum_is_taken() {
+fn a_kernel_datagram_without_a_checksum_is_accepted() {
     in_new_network(|| {
-        let mut bench = Bench::new(OFFLOADING, true);
+        let mut fixture = Fixture::new(OFFLOADING, true);
         let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
         let yes: libc::c_int = 1;
         // SAFETY: the kernel reads an int.
         let answer = unsafe {
-            let (level, option) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+            let level = libc::SOL_SOCKET;
+            let option = libc::SO_NO_CHECK;
             libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const yes).cast(), 4)
         };
         assert_eq!(answer, 0);
         socket.send_to(b"unchecked", (OURS, PORT)).unwrap();
-        assert_eq!(bench.collect(1), [b"unchecked"]);
+        assert_eq!(fixture.collect(1), [b"unchecked"]);
     });
 }
 
 #[test]
-fn a_single_datagram_of_ours_whose_checksum_the_device_finishes_is_right() {
+fn a_sent_datagram_with_checksum_offload_is_correct() {
     in_new_network(|| {
-        let mut bench = Bench::new(OFFLOADING, true);
+        let mut fixture = Fixture::new(OFFLOADING, true);
         for ends in [V4, V6] {
-            let socket = bench.socket(ends);
+            let socket = fixture.socket(ends);
             let to = socket.local_addr().unwrap();
-            bench.collector.to_send = Some((b"finished".to_vec(), to));
-            assert_eq!(take(&mut bench, &socket, 1), [b"finished"]);
+            fixture.collector.to_send = Some((b"finished".to_vec(), to));
+            assert_eq!(take(&mut fixture, &socket, 1), [b"finished"]);
         }
-        assert_eq!(bench.counted(Counter::UdpSuperOut), 0);
+        assert_eq!(fixture.counted(Counter::UdpSuperOut), 0);
     });
 }

@@ -15,7 +15,8 @@ pub fn duplicate_segments_in() -> Option<u64> {
 /// Parses the counters from pairs of lines: names, and values in the same order.
 fn duplicates(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, values) = (lines.next()?, lines.next()?);
+    let names = lines.next()?;
+    let values = lines.next()?;
     let pairs = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
     let counted = pairs.filter(|(name, _)| DUPLICATES.contains(name));
     counted.filter_map(|(_, value)| value.parse::<u64>().ok()).reduce(u64::saturating_add)
@@ -27,7 +28,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn duplicates_are_those_of_old_and_of_waiting_data() {
+    fn duplicates_include_old_and_queued_data() {
         let text = "TcpExt: A TCPDSACKOldSent B TCPDSACKOfoSent\nTcpExt: 1 20 3 400\nIpExt: C\n";
         assert_eq!(duplicates(text), Some(420));
         assert_eq!(duplicates("TcpExt: A\nTcpExt: 1\n"), None);

@@ -10,14 +10,14 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use test_support::not_configured;
 
-/// Runs `test` in a new network namespace; panics if there can be none.
+/// Runs `test` in a new network namespace; panics if the machine permits no new namespace.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_new_network(test: impl FnOnce() + Send) {
     test_support::in_new_network(crate::namespace::enter_new_network, test);
 }
 
-/// Returns whether the kernel permits a ring to this user; otherwise the test is reported as not
-/// configured.
+/// Returns whether the kernel permits an io_uring to the user of this process; otherwise the test
+/// is reported as not configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_ring(batch: &Batch) -> bool {
     match batch.refused() {
@@ -30,19 +30,19 @@ pub(crate) fn has_ring(batch: &Batch) -> bool {
     batch.has_ring()
 }
 
-/// Returns whether the device segments datagrams, as a TUN does since Linux 6.2; on an older kernel
-/// the test is reported as not configured.
+/// Returns whether the device segments UDP datagrams; otherwise (a TUN before Linux 6.2) the test
+/// is reported as not configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn segments_datagrams(device: &Device) -> bool {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
     let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
-    if !device.cuts_datagrams() {
+    if !device.has_uso() {
         assert!(version < (6, 2), "Linux {release} segments datagrams for a TUN");
         not_configured("kernel: TUN_F_USO4", &format!("Linux {release} is older than 6.2"));
     }
-    device.cuts_datagrams()
+    device.has_uso()
 }
 
 /// Waits until `descriptor` is readable; panics after ten seconds.

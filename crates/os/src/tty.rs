@@ -1,4 +1,4 @@
-//! The user's terminal: raw mode that is always undone, and the window size.
+//! The user's terminal: raw mode that is undone whenever the program ends, and the window size.
 //!
 //! Raw mode passes every key to the program, even ^C, and makes the terminal unusable if it remains
 //! after the program has ended. Therefore it is undone wherever a program can end: when the guard
@@ -74,9 +74,11 @@ struct Modes {
     raw: Termios,
 }
 
-/// The terminal. It is never closed, so that a handler may use it at any time.
+/// The terminal of the standard input. It is never closed, so that a signal handler may use it at
+/// any time.
 static TERMINAL: OnceLock<OwnedFd> = OnceLock::new();
-/// Modes of the existing guard. They are never freed, for the same reason.
+/// Modes of the existing guard. They are never freed, so that a signal handler may use them at any
+/// time.
 static MODES: AtomicPtr<Modes> = AtomicPtr::new(ptr::null_mut());
 /// True while the guard wants raw mode.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
@@ -130,7 +132,7 @@ impl RawMode {
         Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.raw)?)
     }
 
-    /// Stops the program as ^Z does, with the terminal's previous modes restored. Returns when the
+    /// Stops the program like ^Z, with the terminal's previous modes restored. Returns when the
     /// user has continued the program.
     ///
     /// # Errors
@@ -182,7 +184,7 @@ impl fmt::Display for RawModeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTerminal => {
-                f.write_str("the standard input is no terminal: run this from a terminal")
+                f.write_str("the standard input is not a terminal: run the program in a terminal")
             }
             Self::AlreadyRaw => f.write_str("the terminal is already in raw mode"),
             Self::Other(error) => write!(f, "cannot set the terminal's modes: {error}"),
@@ -372,7 +374,8 @@ impl WindowChanges {
 
     /// Takes the notification, and returns whether there was one.
     pub fn take(&self) -> bool {
-        let (mut is_changed, mut bytes) = (HAS_CHANGED.swap(false, Ordering::AcqRel), [0; 64]);
+        let mut is_changed = HAS_CHANGED.swap(false, Ordering::AcqRel);
+        let mut bytes = [0; 64];
         while matches!(rustix::io::read(&self.pipe.0, &mut bytes), Ok(length) if length > 0) {
             is_changed = true;
         }

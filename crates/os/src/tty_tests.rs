@@ -50,7 +50,7 @@ fn raw_until_a_key() {
 }
 
 #[test]
-fn every_key_is_read_at_once_and_the_terminal_is_restored_on_drop() {
+fn every_key_is_read_immediately_and_the_terminal_is_restored_on_drop() {
     let pty = start("tty::tests::raw_until_a_key");
     read_until(&pty, "raw:");
     assert!(is_raw(&pty));
@@ -92,7 +92,7 @@ fn the_terminal_is_restored_when_the_program_gets_sigquit() {
 }
 
 #[test]
-fn only_sigkill_leaves_the_terminal_raw_which_shows_that_these_tests_can_tell() {
+fn only_sigkill_leaves_the_terminal_raw() {
     let mut pty = start("tty::tests::raw_until_a_key");
     read_until(&pty, "raw:");
     pty.program().signal(Signal::KILL).unwrap();
@@ -204,7 +204,7 @@ fn cooks_for_a_command_line() {
 }
 
 #[test]
-fn a_guard_cooks_the_terminal_for_a_while_and_makes_it_raw_again() {
+fn a_guard_restores_cooked_mode_and_makes_the_terminal_raw_again_on_drop() {
     let pty = start("tty::tests::cooks_for_a_command_line");
     read_until(&pty, "cooked:");
     assert!(is_cooked(&pty));
@@ -250,7 +250,7 @@ fn a_second_guard_is_refused() {
 }
 
 #[test]
-fn a_terminal_whose_size_is_not_known_has_none() {
+fn a_terminal_of_unknown_size_has_none() {
     let pty = Pty::open(WindowSize { rows: 0, columns: 0 }).unwrap();
     assert_eq!(WindowSize::of(pty.terminal()), None);
 }

@@ -7,10 +7,10 @@
 //! # Offloads
 //!
 //! A device opened with [`Options::is_offloading`] has the header of [`crate::vnet`] in front of
-//! each packet (`IFF_VNET_HDR`, `TUNSETVNETHDRSZ`). [`Tun`] negotiates which unfinished packets
-//! the kernel may send (`TUNSETOFFLOAD`): it requests all offloads first, then fewer in steps,
-//! until the kernel agrees. The kernel itself accepts unfinished packets with any header,
-//! independent of that.
+//! each packet (`IFF_VNET_HDR`, `TUNSETVNETHDRSZ`). [`Tun`] negotiates which unfinished packets the
+//! kernel may send (`TUNSETOFFLOAD`): it requests all offloads first, then fewer in steps, until
+//! the kernel agrees. The kernel itself accepts unfinished packets with any header, independent of
+//! the negotiation.
 //!
 //! | requested | by `TUN_F_*` | since Linux |
 //! |---|---|---|
@@ -63,7 +63,7 @@ pub struct Options {
     pub has_many_queues: bool,
 }
 
-/// Work that the kernel may leave to the reader of its packets.
+/// Offloads: work that the kernel may leave to the reader of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// TCP and UDP checksums.
@@ -77,8 +77,8 @@ pub struct Offloads {
 }
 
 impl Tun {
-    /// Opens the TUN called `name` without offloads, and creates it if it does not exist. The
-    /// kernel chooses the name if none is given, and replaces `%d` in a name by a number.
+    /// Opens the TUN called `name` without offloads, and creates it if it does not exist. If no
+    /// name is given, the kernel chooses one. It replaces `%d` in a name by a number.
     ///
     /// The descriptor is non-blocking. It stays in the network namespace of the calling thread.
     ///
@@ -127,7 +127,7 @@ impl Tun {
     }
 
     /// Opens `count` queues of the interface called `name`, at least one, like [`Self::open_with`];
-    /// the kernel distributes its flows over them (see [`crate::exchange`]).
+    /// the kernel distributes its flows over them (see [`crate::queue_steering`]).
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Tun {
         &self.name
     }
 
-    /// Returns the type of its packets.
+    /// Returns the type of the packets that the interface carries.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -176,11 +176,12 @@ impl Tun {
         Ok(rustix::io::ioctl_fionbio(&self.descriptor, !is_blocking)?)
     }
 
-    /// Reads the next packet into `packet` and returns its length, or `None` if none is waiting.
+    /// Reads the next packet into `packet` and returns its length, or `None` if no packet is
+    /// waiting.
     ///
-    /// A packet longer than the buffer is truncated: use a buffer of the interface's MTU. This is
-    /// for a device without offloads; for one with offloads use [`Self::receive`], which also
-    /// returns what is unfinished.
+    /// A packet longer than the buffer is truncated: use a buffer of the interface's MTU. Use this
+    /// method only for a device without offloads; for a device with offloads use [`Self::receive`],
+    /// which also returns the unfinished parts of a packet.
     ///
     /// # Errors
     ///
@@ -213,9 +214,9 @@ impl Tun {
         }
     }
 
-    /// Reads the next packet into `buffer`. Returns its position there and its unfinished parts;
-    /// `None` if no packet is waiting and the device is non-blocking, or if a signal interrupted a
-    /// blocking read.
+    /// Reads the next packet into `buffer`. Returns the position of the packet in `buffer` and its
+    /// unfinished parts; `None` if no packet is waiting and the device is non-blocking, or if a
+    /// signal interrupted a blocking read.
     ///
     /// With offloads a packet has up to 65,535 bytes, plus 14 for Ethernet, preceded by a header of
     /// [`HEADER_LEN`]. A packet longer than the buffer is truncated.
@@ -235,7 +236,8 @@ impl Tun {
     /// Returns the errors of [`Self::receive`].
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // An offset of -1 means no offset (preadv2(2)).
-        let (no_offset, flags) = (u64::MAX, ReadWriteFlags::NOWAIT);
+        let no_offset = u64::MAX;
+        let flags = ReadWriteFlags::NOWAIT;
         let parts = &mut [IoSliceMut::new(buffer)];
         let mut read = rustix::io::preadv2(&self.descriptor, parts, no_offset, flags);
         if read == Err(Errno::OPNOTSUPP) {
@@ -262,7 +264,8 @@ impl Tun {
     /// Writes one packet in three parts; `header` describes its unfinished parts. Returns its
     /// length, or `None` if the kernel cannot take it now.
     ///
-    /// Only a short packet is copied into one buffer first, because gathering it would take longer.
+    /// A short packet is first copied into one buffer, because gathering its parts would take
+    /// longer than the copy.
     ///
     /// # Errors
     ///
@@ -394,7 +397,7 @@ impl fmt::Display for TunError {
             }
             Self::InterfaceNotPermitted(name, kind) => write!(
                 f,
-                "no permission to make or attach to the interface {name}: run as root, or let \
+                "no permission to create or attach to the interface {name}: run as root, or let \
                  root run 'ip tuntap add dev {name} mode {kind} user $USER' once"
             ),
             Self::Busy(name) => write!(
@@ -405,8 +408,8 @@ impl fmt::Display for TunError {
             Self::Different(name, kind) => {
                 write!(
                     f,
-                    "the interface {name} exists and is no {kind}, or one with other options: \
-                     choose another name"
+                    "the interface {name} exists, but is not a {kind} or has other options: choose \
+                     another name"
                 )
             }
             Self::Name(error) => error.fmt(f),
@@ -492,7 +495,8 @@ mod tests {
             let mut packet = read_udp(&tun);
             // Both checksums are sums, so they stay correct when source and destination are
             // exchanged.
-            let (source, destination) = (packet[12..16].to_vec(), packet[16..20].to_vec());
+            let source = packet[12..16].to_vec();
+            let destination = packet[16..20].to_vec();
             packet[12..16].copy_from_slice(&destination);
             packet[16..20].copy_from_slice(&source);
             packet.copy_within(20..22, 22);

@@ -95,7 +95,8 @@ impl User {
     /// Returns an error if the groups cannot be read, or if there are more than 1024.
     pub fn enter(&self, command: &mut Command) -> io::Result<()> {
         let groups = self.groups()?;
-        let (uid, gid) = (self.uid, self.gid);
+        let uid = self.uid;
+        let gid = self.gid;
         // SAFETY: between fork and exec only system calls are made, and nothing allocates.
         unsafe {
             command.pre_exec(move || become_user(uid, gid, &groups));
@@ -166,18 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_nobody() {
+    fn an_unknown_user_name_is_none() {
         assert!(User::named("no such user").unwrap().is_none());
         assert!(User::named("a\0b").is_err());
     }
 
     // attack row 63
     #[test]
-    fn a_program_of_one_who_may_not_become_another_does_not_start() {
+    fn a_program_does_not_start_without_permission_to_change_the_user() {
         let nobody = User::named("nobody").unwrap().expect("every Linux has the user nobody");
         let mut command = Command::new("true");
         nobody.enter(&mut command).unwrap();
-        // If this test runs as root, the child gives that up first.
+        // If this test runs as root, the child first changes to an unprivileged user.
         let groups = Vec::new();
         let mut cannot = Command::new("true");
         // SAFETY: system calls only.
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_became_another_user_cannot_come_back() {
+    fn a_program_cannot_revert_its_change_of_user() {
         if !test_support::is_root_of_the_machine() {
             return;
         }

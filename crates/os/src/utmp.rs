@@ -89,7 +89,7 @@ impl Entry {
         record.ut_type = kind;
         record.ut_pid = self.process_id;
         fill(&mut record.ut_line, &self.line);
-        // The ID identifies the entry; by convention it is the end of the terminal's name.
+        // `ut_id` identifies the entry; by convention it is the end of the terminal's name.
         let tail = self.line.len().saturating_sub(record.ut_id.len());
         fill(&mut record.ut_id, self.line.get(tail..).unwrap_or_default());
         fill(&mut record.ut_user, user.as_bytes());
@@ -97,7 +97,7 @@ impl Entry {
         record.ut_addr_v6 = address_words(self.host);
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
-        // By its format, the record has 32 bits for the seconds on most machines.
+        // On most machines the record has 32 bits for the seconds.
         record.ut_tv.tv_sec = since_1970.as_secs().try_into().unwrap_or_default();
         record.ut_tv.tv_usec = since_1970.subsec_micros().try_into().unwrap_or_default();
         record
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_says_who_is_where_and_from_where() {
+    fn an_entry_contains_user_terminal_and_remote_host() {
         let host = "192.0.2.7".parse().unwrap();
         let entry = Entry::new(Path::new("/dev/pts/17"), 41, host);
         let record = entry.record(libc::USER_PROCESS, "mike");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_too_long_is_cut() {
+    fn a_name_that_is_too_long_is_truncated() {
         let entry = Entry::new(Path::new("/dev/pts/1"), 1, "::1".parse().unwrap());
         let record = entry.record(libc::USER_PROCESS, &"x".repeat(500));
         assert!(record.ut_user.iter().all(|unit| *unit != 0));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_is_written_by_one_thread_at_a_time() {
+    fn the_user_database_is_written_by_one_thread_at_a_time() {
         let path = std::env::temp_dir().join(format!("plumb-utmp-{}", std::process::id()));
         std::fs::write(&path, []).unwrap();
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
@@ -173,9 +173,9 @@ mod tests {
         entry.wtmp = c"/nowhere/wtmp".to_owned();
         let len = || std::fs::metadata(&path).unwrap().len();
         let database = DATABASE.lock().unwrap();
-        let (told, writer_id) = std::sync::mpsc::channel();
+        let (sender, writer_id) = std::sync::mpsc::channel();
         let writer = std::thread::spawn(move || {
-            told.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
             entry.log_in("mike").unwrap();
             entry.log_out().unwrap();
         });

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Creates the connected interfaces `name` and `peer` in the calling thread's network namespace;
 /// `peer` goes to the namespace of `peer_network`, if given.
 ///
-/// Both are down. Both are removed when one is deleted or its namespace ends. Returns `name`.
+/// Both interfaces are down. Both are removed when one of them is deleted or its namespace ends.
+/// Returns `name`.
 ///
 /// # Errors
 ///
@@ -64,24 +65,26 @@ mod tests {
     #[test]
     fn a_pair_has_two_hardware_addresses_and_no_second_of_its_name() {
         in_new_network(|| {
-            let near = make_pair("near", "far", None).unwrap();
-            let far = Interface::named("far").unwrap();
-            let (near_address, far_address) = (near.hardware_address(), far.hardware_address());
-            assert_ne!(near_address.unwrap().unwrap(), far_address.unwrap().unwrap());
+            let client = make_pair("near", "far", None).unwrap();
+            let server = Interface::named("far").unwrap();
+            let client_address = client.hardware_address();
+            let server_address = server.hardware_address();
+            assert_ne!(client_address.unwrap().unwrap(), server_address.unwrap().unwrap());
             let refused = make_pair("near", "other", None).unwrap_err();
             assert!(matches!(refused, InterfaceError::Refused(_, _)), "{refused}");
         });
     }
 
     #[test]
-    fn the_far_end_of_a_pair_may_be_in_another_network() {
+    fn the_peer_of_a_pair_may_be_in_another_network() {
         in_new_network(|| {
-            let near_network = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+            let client_network = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
             in_new_network(move || {
-                make_pair("inner", "outer", Some(near_network.as_fd())).unwrap();
+                make_pair("inner", "outer", Some(client_network.as_fd())).unwrap();
                 assert!(Interface::named("outer").is_err());
             });
-            // The inner network has ended, and both interfaces may already be gone with it.
+            // The inner network namespace has ended, and both interfaces may already have been
+            // removed with it.
         });
     }
 }

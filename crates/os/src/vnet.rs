@@ -1,14 +1,15 @@
-//! The header in front of an unfinished packet.
+//! The virtio_net header, which precedes a packet and describes its unfinished checksum and
+//! segmentation.
 //!
-//! `struct virtio_net_hdr` (VIRTIO 1.2 §5.1.6; <linux/virtio_net.h>) says that the packet after it
-//! still lacks its checksum, or that it is a super-packet, to be cut into segments of a given size.
-//! TUN, TAP and packet sockets of Linux write it in front of received packets and expect it in
-//! front of sent packets. Its numbers are in native byte order, as for a device that has not
-//! negotiated VIRTIO 1.0.
+//! `struct virtio_net_hdr` (VIRTIO 1.2 §5.1.6; <linux/virtio_net.h>) states that the packet after
+//! the header still lacks its checksum, or that it is a super-packet, to be cut into segments of a
+//! given size. TUN, TAP and packet sockets of Linux write the header in front of received packets
+//! and expect it in front of sent packets. The fields of the header are in native byte order, as
+//! for a device that has not negotiated VIRTIO 1.0.
 //!
 //! Packets from the kernel may originate in another virtual machine: [`Header::decode`] rejects
-//! values that do not fit the packet, so that no offset in the [`Header`] that it returns lies
-//! outside the packet.
+//! values that do not fit the packet, so that every offset in the returned [`Header`] lies inside
+//! the packet.
 
 use std::{error, fmt, io};
 
@@ -42,7 +43,7 @@ pub enum Checksum {
     #[default]
     None,
     /// The checksum field contains the sum of the pseudo-header; the sum of the bytes from `start`
-    /// must be added.
+    /// on must be added.
     Partial {
         /// Offset of the first byte to sum, in bytes from the start of the packet.
         start: u16,
@@ -60,8 +61,8 @@ pub struct Segmentation {
     pub kind: SegmentKind,
     /// Payload of each packet except the last, in bytes; never 0.
     pub segment_size_bytes: u16,
-    /// Length in bytes of the headers that each packet repeats. It is only a hint: the kernel
-    /// reports all bytes that it happens to have in one piece.
+    /// Length in bytes of the headers that each packet repeats. The value is only a hint: the
+    /// kernel reports the length of its first contiguous piece of the packet.
     pub header_len_bytes: u16,
     /// True if only the first segment may carry CWR (RFC 3168 §6.1.2).
     pub has_ecn: bool,
@@ -88,8 +89,8 @@ impl Received {
     /// Returns `InvalidData` with a [`HeaderError`].
     pub(crate) fn in_front(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
         let length = count.saturating_sub(header_len);
-        let whole = buffer.first_chunk().filter(|_| header_len.min(count) == HEADER_LEN);
-        let header = whole.copied().unwrap_or_else(|| {
+        let complete_header = buffer.first_chunk().filter(|_| header_len.min(count) == HEADER_LEN);
+        let header = complete_header.copied().unwrap_or_else(|| {
             let mut header = [0; HEADER_LEN];
             for (to, from) in header.iter_mut().zip(buffer.iter().take(header_len.min(count))) {
                 *to = *from;
@@ -165,8 +166,10 @@ impl Header {
                 (kind_to(cut.kind) | ecn, cut.header_len_bytes, cut.segment_size_bytes)
             }
         };
-        let ([h0, h1], [s0, s1]) = (header_len.to_ne_bytes(), size.to_ne_bytes());
-        let ([c0, c1], [o0, o1]) = (start.to_ne_bytes(), offset.to_ne_bytes());
+        let [h0, h1] = header_len.to_ne_bytes();
+        let [s0, s1] = size.to_ne_bytes();
+        let [c0, c1] = start.to_ne_bytes();
+        let [o0, o1] = offset.to_ne_bytes();
         [flags, kind, h0, h1, s0, s1, c0, c1, o0, o1, 0, 0]
     }
 
@@ -222,13 +225,23 @@ impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ChecksumOutside { end, packet_len } => {
-                write!(f, "a checksum that ends at byte {end} of a packet of {packet_len}")
+                write!(
+                    f,
+                    "virtio_net header: the checksum field ends at byte {end}, but the packet has \
+                     {packet_len} bytes"
+                )
             }
             Self::HeadersOutside { header_len_bytes, packet_len } => {
-                write!(f, "headers of {header_len_bytes} bytes in a packet of {packet_len}")
+                write!(
+                    f,
+                    "virtio_net header: the headers have {header_len_bytes} bytes, but the packet \
+                     has {packet_len}"
+                )
             }
-            Self::EmptySegments => f.write_str("a packet to be cut into segments of 0 bytes"),
-            Self::UnknownKind(kind) => write!(f, "a packet of the unknown kind {kind:#04x}"),
+            Self::EmptySegments => f.write_str("virtio_net header: the segment size is 0"),
+            Self::UnknownKind(kind) => {
+                write!(f, "virtio_net header: unknown segment type {kind:#04x}")
+            }
         }
     }
 }
@@ -273,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_back(
+        fn headers_are_read_back_as_written(
             checksum in checksum(), segmentation in prop::option::of(segmentation())
         ) {
             let header = Header { checksum, segmentation };
@@ -281,7 +294,7 @@ mod tests {
         }
 
         #[test]
-        fn no_header_that_is_taken_points_outside_of_its_packet(
+        fn no_accepted_header_points_outside_its_packet(
             bytes: [u8; HEADER_LEN], packet_len in 0..70_000_usize
         ) {
             let Ok(header) = Header::decode(&bytes, packet_len) else { return Ok(()) };
@@ -296,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_zeros_is_that_of_a_packet_like_any_other() {
+    fn a_zero_header_describes_an_ordinary_packet() {
         let header = Header::decode(&[0; HEADER_LEN], 0).unwrap();
         assert_eq!(header, Header::default());
         assert!(header.is_plain());
@@ -304,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_one_byte_behind_the_packet_is_refused() {
+    fn a_checksum_one_byte_past_the_packet_is_rejected() {
         let checksum = Checksum::Partial { start: 20, offset: 16 };
         let bytes = Header { checksum, segmentation: None }.encode();
         assert!(Header::decode(&bytes, 38).is_ok());
@@ -313,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_nobody_asked_for_is_refused() {
+    fn a_segmentation_type_that_was_not_negotiated_is_rejected() {
         let mut bytes = [0; HEADER_LEN];
         bytes[1] = 0x03;
         assert_eq!(Header::decode(&bytes, 100), Err(HeaderError::UnknownKind(0x03)));

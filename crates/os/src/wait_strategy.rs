@@ -2,15 +2,15 @@
 //!
 //! | | system calls per packet waited for | processor meanwhile |
 //! |---|---|---|
-//! | [`Wait::Block`] | one: the read, which an alarm interrupts at the deadline | idle |
+//! | [`Wait::Block`] | one: the read, which a read timer interrupts at the deadline | idle |
 //! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | others, then idle |
 //! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | idle |
 //! | [`Wait::Spin`] | repeated reads, then as `Block` | busy while spinning, then idle |
 //!
 //! If both ends share a processor and a real-time priority, the other end runs as soon as this
 //! thread yields, and may have sent its next request when this thread continues. Then neither
-//! thread is put to sleep and woken, which would cost more than the call. Under the ordinary
-//! policy, yielding may cost a whole time slice of another thread.
+//! thread is put to sleep and woken, which would cost more than the call of `sched_yield`. Under
+//! the ordinary policy, yielding may cost a whole time slice of another thread.
 //!
 //! A non-waiting read of a blocking TUN costs more: 0.65 instead of 0.56 µs for a packet of 1400
 //! bytes. Therefore a TUN is non-blocking while packets stream in, until no packet is left and the
@@ -21,8 +21,8 @@
 
 use crate::clock::Monotonic;
 use crate::device::Device;
-use crate::exchange::Exchange;
-use crate::read_timer::Alarm;
+use crate::queue_steering::QueueSteering;
+use crate::read_timer::ReadTimer;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::Received;
 use protocols::Instant;
@@ -32,8 +32,8 @@ use std::io;
 /// Wait strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleep in the read itself. This takes the least work, and uses a real-time signal of the
-    /// process.
+    /// Sleep in the read itself. This strategy takes the least processor time, and uses a real-time
+    /// signal of the process.
     Block,
     /// Yield to threads of equal priority, then sleep in the read. This is for a thread of
     /// real-time priority (sched(7)) that shares its processor with its peer.
@@ -61,8 +61,8 @@ pub struct Waiter {
 enum Sleep {
     /// In `ppoll`; the device is non-blocking.
     InPoll,
-    /// In the read of a blocking device. The first thread that waits creates the alarm.
-    InRead(Option<Alarm>),
+    /// In the read of a blocking device. The first thread that waits creates the read timer.
+    InRead(Option<ReadTimer>),
 }
 
 /// Number of consecutive packets without a wait that are considered a stream.
@@ -71,7 +71,7 @@ const STREAM_PACKETS: u32 = 16;
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Position and unfinished parts of the packet; `None` if none arrived in time.
+    /// Position and unfinished parts of the packet; `None` if no packet arrived in time.
     pub packet: Option<Received>,
     /// Time at the end of the wait.
     pub now: Instant,
@@ -97,7 +97,7 @@ impl Waiter {
     }
 
     /// Makes the waiter sleep in `ppoll` from now on, independent of its strategy: the eventfd of
-    /// an exchange cannot interrupt a read.
+    /// [`QueueSteering`] cannot interrupt a read.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl Waiter {
         self.wait
     }
 
-    /// Returns whether the waiter sleeps in the read itself. It does not if the program handles the
-    /// signal needed for that, which is detected at the first wait.
+    /// Returns whether the waiter sleeps in the read itself. It sleeps in `ppoll` instead if the
+    /// program handles the signal of the read timer, which is detected at the first wait.
     #[must_use]
     pub fn sleeps_in_read(&self) -> bool {
         matches!(self.sleep, Sleep::InRead(_))
@@ -134,36 +134,37 @@ impl Waiter {
         now: Instant,
         until: Option<Instant>,
     ) -> io::Result<Waited> {
-        self.read_or_hear(device, packet, clock, (now, until), None)
+        self.read_or_wake(device, packet, clock, (now, until), None)
     }
 
-    /// Reads like [`Self::read`]; a packet handed over through `exchange` ends the wait too. Such a
-    /// wait uses `ppoll` for both, and the device must be non-blocking.
-    pub(crate) fn read_or_hear(
+    /// Reads like [`Self::read`]; a packet handed over through `queue_steering` ends the wait too.
+    /// Such a wait uses `ppoll` for the device and the eventfd, and the device must be
+    /// non-blocking.
+    pub(crate) fn read_or_wake(
         &mut self,
         device: &Device,
         packet: &mut [u8],
         clock: &Monotonic,
         (now, until): (Instant, Option<Instant>),
-        exchange: Option<&Exchange>,
+        queue_steering: Option<&QueueSteering>,
     ) -> io::Result<Waited> {
-        let is_called = || exchange.is_some_and(Exchange::is_ringing);
+        let is_woken = || queue_steering.is_some_and(QueueSteering::is_signaled);
         let mut waited =
             Waited { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
-        if until.is_some_and(|until| until <= now) || is_called() {
+        if until.is_some_and(|until| until <= now) || is_woken() {
             waited.packet = self.read_now(device, packet)?;
             return Ok(waited);
         }
         if let Wait::Spin { nanos } = self.wait {
             let end = now + Duration::from_nanos(nanos.into());
             let end = until.map_or(end, |until| until.min(end));
-            while waited.packet.is_none() && waited.now < end && !is_called() {
+            while waited.packet.is_none() && waited.now < end && !is_woken() {
                 waited.packet = self.read_now(device, packet)?;
                 waited.now = clock.now();
             }
             waited.spun = waited.now - now;
             let is_late = until.is_some_and(|until| until <= waited.now);
-            if waited.packet.is_some() || is_late || is_called() {
+            if waited.packet.is_some() || is_late || is_woken() {
                 return Ok(waited);
             }
         }
@@ -171,7 +172,7 @@ impl Waiter {
         if self.wait == Wait::Yield {
             std::thread::yield_now();
         }
-        waited.packet = self.sleep(device, packet, clock, (before, until), exchange)?;
+        waited.packet = self.sleep(device, packet, clock, (before, until), queue_steering)?;
         waited.now = clock.now();
         waited.blocked = waited.now - before;
         Ok(waited)
@@ -211,41 +212,42 @@ impl Waiter {
         packet: &mut [u8],
         clock: &Monotonic,
         (now, until): (Instant, Option<Instant>),
-        exchange: Option<&Exchange>,
+        queue_steering: Option<&QueueSteering>,
     ) -> io::Result<Option<Received>> {
         if self.is_stream(device) {
             device.set_blocking(matches!(self.sleep, Sleep::InRead(_)))?;
         }
         self.streamed = 0;
-        if let Some(exchange) = exchange {
+        if let Some(queue_steering) = queue_steering {
             let wanted = PollFlags::IN;
-            let mut descriptors = [PollFd::new(device, wanted), PollFd::new(exchange, wanted)];
+            let mut descriptors =
+                [PollFd::new(device, wanted), PollFd::new(queue_steering, wanted)];
             readiness::wait(&mut descriptors, clock, until)?;
             let [of_device, _] = descriptors;
             // A read that finds nothing costs more than this check.
             return if of_device.revents().is_empty() { Ok(None) } else { device.receive(packet) };
         }
-        if let Some(alarm) = self.alarm(device)? {
-            alarm.ring_by(until, now, clock)?;
+        if let Some(read_timer) = self.read_timer(device)? {
+            read_timer.expire_by(until, now, clock)?;
             return device.receive(packet);
         }
         readiness::wait(&mut [PollFd::new(device, PollFlags::IN)], clock, until)?;
         device.receive(packet)
     }
 
-    /// Returns the alarm of the calling thread, or `None` if the device is to be polled.
-    fn alarm(&mut self, device: &Device) -> io::Result<Option<&mut Alarm>> {
-        let Sleep::InRead(alarm) = &mut self.sleep else { return Ok(None) };
-        if alarm.as_ref().is_none_or(|alarm| !alarm.belongs_to_this_thread()) {
-            let Ok(new) = Alarm::for_this_thread() else {
+    /// Returns the read timer of the calling thread, or `None` if the waiter must sleep in `ppoll`.
+    fn read_timer(&mut self, device: &Device) -> io::Result<Option<&mut ReadTimer>> {
+        let Sleep::InRead(read_timer) = &mut self.sleep else { return Ok(None) };
+        if read_timer.as_ref().is_none_or(|read_timer| !read_timer.belongs_to_this_thread()) {
+            let Ok(new) = ReadTimer::for_this_thread() else {
                 self.sleep = Sleep::InPoll;
                 device.set_blocking(false)?;
                 return Ok(None);
             };
-            *alarm = Some(new);
+            *read_timer = Some(new);
         }
         match &mut self.sleep {
-            Sleep::InRead(alarm) => Ok(alarm.as_mut()),
+            Sleep::InRead(read_timer) => Ok(read_timer.as_mut()),
             Sleep::InPoll => Ok(None),
         }
     }
@@ -276,7 +278,8 @@ mod tests {
     fn wait_for_a_packet_that_is_there(wait: Wait) -> Waited {
         let (device, socket) = quiet_tun();
         let mut waiter = Waiter::new(wait, &device).unwrap();
-        let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+        let clock = Monotonic::start();
+        let mut packet = [0; 2048];
         loop {
             socket.send(b"x").unwrap();
             let until = clock.now() + Duration::from_secs(10);
@@ -291,13 +294,16 @@ mod tests {
     fn wait_for_a_deadline(wait: Wait) -> Waited {
         let (device, _socket) = quiet_tun();
         let mut waiter = Waiter::new(wait, &device).unwrap();
-        let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+        let clock = Monotonic::start();
+        let mut packet = [0; 2048];
         let until = clock.now() + Duration::from_millis(2);
-        let (mut spun, mut blocked) = (Duration::ZERO, Duration::ZERO);
+        let mut spun = Duration::ZERO;
+        let mut blocked = Duration::ZERO;
         loop {
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
-            (spun, blocked) = (spun + waited.spun, blocked + waited.blocked);
+            spun += waited.spun;
+            blocked += waited.blocked;
             if waited.now >= until {
                 return Waited { spun, blocked, ..waited };
             }
@@ -305,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_there_is_read_whatever_the_wait() {
+    fn an_available_packet_is_read_with_any_wait_strategy() {
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Block));
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Yield));
         in_new_network(|| _ = wait_for_a_packet_that_is_there(Wait::Poll));
@@ -330,11 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_in_the_past_asks_without_waiting() {
+    fn a_deadline_in_the_past_polls_without_waiting() {
         in_new_network(|| {
             let (device, _socket) = quiet_tun();
             let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
-            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            let clock = Monotonic::start();
+            let mut packet = [0; 2048];
             while waiter.read_now(&device, &mut packet).unwrap().is_some() {}
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(now)).unwrap();
@@ -347,7 +354,8 @@ mod tests {
         in_new_network(|| {
             let (device, socket) = quiet_tun();
             let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
-            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            let clock = Monotonic::start();
+            let mut packet = [0; 2048];
             (0..40).for_each(|_| _ = socket.send(b"x").unwrap());
             let mut streamed = 0;
             while waiter.read_now(&device, &mut packet).unwrap().is_some() {
@@ -368,7 +376,8 @@ mod tests {
         in_new_network(|| {
             let (device, _socket) = quiet_tun();
             let mut waiter = Waiter::new(Wait::Block, &device).unwrap();
-            let (clock, mut packet) = (Monotonic::start(), [0; 2048]);
+            let clock = Monotonic::start();
+            let mut packet = [0; 2048];
             let until = Some(clock.now() + Duration::from_millis(1));
             waiter.read(&device, &mut packet, &clock, Instant::ZERO, until).unwrap();
             std::thread::spawn(move || {

@@ -9,11 +9,11 @@
 use os::clock::{Monotonic, TickRate, ticks};
 use protocols::application::Stream;
 use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::chance::Chance;
 use protocols::checksum::Routines;
 use protocols::link::{Link, Slip};
 use protocols::meter::{Account, Clock, Meter};
-use protocols::station::{Carried, Opening, Scheduler, Settings, Station};
+use protocols::rng::Rng;
+use protocols::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
 use protocols::terminal::Terminal;
 use protocols::transport::tcp::Profile;
 use protocols::{Cx, Instant};
@@ -23,13 +23,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 const USER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 1);
 const PORT: u16 = 23;
-const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
+const INJECTED_NS: [u64; 2] = [100_000, 1_000_000];
 /// Maximum relative difference between an injected delay and its charge.
 const TOLERANCE: f64 = 0.05;
 
 thread_local! {
-    /// Place at which a delay is injected, and its length in nanoseconds.
-    static PLANTED: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
+    /// Place in the code at which a delay is injected, and the length of the delay in nanoseconds.
+    static INJECTED: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
     /// Total time of the delays so far, in ticks.
     static SPENT: Cell<u64> = const { Cell::new(0) };
     /// State of the clock that stands still: number of readings, the reading at which it jumps, and
@@ -45,11 +45,12 @@ enum Place {
     Driver,
 }
 
-/// Spins for the injected delay if it is injected at `place`.
+/// Spins for the injected delay if the delay is injected at `place`.
 fn delay(place: Place) {
-    let (planted, nanos) = PLANTED.get();
-    if planted == place {
-        let (clock, from) = (Monotonic::start(), ticks());
+    let (injected, nanos) = INJECTED.get();
+    if injected == place {
+        let clock = Monotonic::start();
+        let from = ticks();
         while clock.now().as_nanos() < nanos {}
         SPENT.set(SPENT.get() + ticks() - from);
     }
@@ -72,7 +73,7 @@ const SLOW: Routines = Routines {
     },
 };
 
-/// One end of a Telnet connection with a screen; the server's end echoes.
+/// One end of a Telnet connection with a screen; the server echoes.
 struct End {
     telnet: Telnet,
     terminal: Terminal,
@@ -118,15 +119,16 @@ impl Stream for End {
 struct Host {
     station: Station,
     scheduler: Scheduler,
-    carried: Carried<End>,
+    tcp_app: TcpStreamApp<End>,
     meter: Meter,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Host {
     fn new(address: Ipv4Addr, opening: Opening, clock: Clock) -> Self {
-        let (mut meter, mut chance) = (Meter::new(clock), Chance::from_seed(233));
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let mut meter = Meter::new(clock);
+        let mut rng = Rng::from_seed(233);
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
         let settings = Settings { address, prefix_len: 24, routines: SLOW, ..Settings::default() };
         let station = Station::new(Link::Slip(Slip::new(1_006)), settings, &mut cx);
         let echoes = address == SERVER;
@@ -134,17 +136,17 @@ impl Host {
         let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
         let telnet = if echoes { Telnet::server(&server) } else { Telnet::user(&user) };
         let end = End { telnet, terminal: Terminal::new(80, 24), echoes, bytes: 0 };
-        let carried = Carried::new(end, opening, Profile::interactive(4_096));
-        Self { station, scheduler: Scheduler::default(), carried, meter, chance }
+        let tcp_app = TcpStreamApp::new(end, opening, Profile::interactive(4_096));
+        Self { station, scheduler: Scheduler::default(), tcp_app, meter, rng }
     }
 
     /// Processes the bytes in `wire`, runs the station, and returns its output.
     fn turn(&mut self, wire: &[u8]) -> Vec<u8> {
         self.meter.enter(Account::Interrupt);
         delay(Place::Driver);
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut self.rng, meter: &mut self.meter };
         self.station.receive(wire, &mut cx);
-        self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
+        self.scheduler.run(&mut self.station, &mut self.tcp_app, &mut cx);
         let mut out = Vec::new();
         while self.station.transmit_into(&mut out, 4_096, &mut cx) > 0 {}
         self.meter.enter(Account::Outside);
@@ -165,7 +167,7 @@ impl Pair {
         let server = Host::new(SERVER, Opening::Passive { port: PORT }, clock);
         let mut pair = Self { user, server };
         pair.settle(Vec::new());
-        assert!(pair.user.carried.is_open());
+        assert!(pair.user.tcp_app.is_open());
         pair
     }
 
@@ -181,10 +183,10 @@ impl Pair {
 
     /// Sends a key, and returns the user's output.
     fn strike(&mut self) -> Vec<u8> {
-        let Host { carried, chance, meter, .. } = &mut self.user;
-        let mut cx = Cx { now: Instant::ZERO, chance, meter };
-        carried.stream.telnet.send(b"x", &mut cx);
-        carried.notice();
+        let Host { tcp_app, rng, meter, .. } = &mut self.user;
+        let mut cx = Cx { now: Instant::ZERO, rng, meter };
+        tcp_app.stream.telnet.send(b"x", &mut cx);
+        tcp_app.notice();
         self.user.turn(&[])
     }
 
@@ -200,8 +202,8 @@ fn slow() -> u64 {
     now - now / 100
 }
 
-/// Echoes keys for 50 ms, and returns whether the server's accounts, measured with `clock`, add up
-/// to the elapsed time of the system clock within 0.5 %.
+/// Echoes keys for 50 ms, and returns whether the layer accounts of the server's meter, measured
+/// with `clock`, add up to the elapsed time of the system clock within 0.5 %.
 fn is_all_the_time(clock: fn() -> u64) -> bool {
     let rate = TickRate::calibrate();
     let mut pair = Pair::connect(Clock::Counter(ticks));
@@ -217,12 +219,14 @@ fn is_all_the_time(clock: fn() -> u64) -> bool {
     let sum: u64 = pair.server.meter.accounts().iter().sum();
     assert_eq!(sum, pair.server.meter.total());
     // The time between the readings at either end is not an error of the meter.
-    let (sum, least, most) = (rate.to_nanos(sum) as f64, least as f64, most as f64);
+    let sum = rate.to_nanos(sum) as f64;
+    let least = least as f64;
+    let most = most as f64;
     (least * 0.995..=most * 1.005).contains(&sum)
 }
 
 #[test]
-fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() {
+fn the_accounts_add_up_to_the_elapsed_system_time() {
     assert!(is_all_the_time(ticks));
 }
 
@@ -233,10 +237,10 @@ fn a_clock_that_loses_a_hundredth_is_found() {
     assert!((0..5).any(|_| !is_all_the_time(slow)));
 }
 
-/// Returns the relative error of the charges to `account`, and to all other accounts together, for
-/// a delay at `place`.
+/// Returns the relative error of the time charged to `account`, and to all other accounts together,
+/// for a delay at `place`.
 fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
-    PLANTED.set((Place::Nowhere, 0));
+    INJECTED.set((Place::Nowhere, 0));
     let mut pair = Pair::connect(Clock::Counter(ticks));
     (0..50).for_each(|_| pair.echo());
     let charged = |pair: &mut Pair| {
@@ -245,22 +249,22 @@ fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
     };
     let sent = pair.strike();
     let before = charged(&mut pair);
-    PLANTED.set((place, nanos));
+    INJECTED.set((place, nanos));
     SPENT.set(0);
     pair.server.turn(&sent);
-    PLANTED.set((Place::Nowhere, 0));
+    INJECTED.set((Place::Nowhere, 0));
     let after = charged(&mut pair);
     let spent = SPENT.get() as f64;
-    assert!(spent > 0.0, "nothing was planted in {place:?}");
+    assert!(spent > 0.0, "nothing was injected in {place:?}");
     let own = (after.0 - before.0) as f64;
     let others = (after.1 - before.1) as f64 - own;
     ((own - spent).abs() / spent).max(others / spent)
 }
 
 fn assert_charged(place: Place, account: Account) {
-    for nanos in PLANTED_NS {
-        // An interrupt is charged to the account it happens in: the best of several runs shows the
-        // meter's own error.
+    for nanos in INJECTED_NS {
+        // An interrupt of the machine is charged to the account that is charged at that moment: the
+        // best of several runs shows the meter's own error.
         let errors = (0..40).map(|_| error_of(place, account, nanos));
         let best = errors.min_by(f64::total_cmp).unwrap();
         assert!(best <= TOLERANCE, "{place:?}, {nanos} ns: {best}");
@@ -282,8 +286,8 @@ fn a_delay_in_the_driver_is_charged_to_the_system_call() {
     assert_charged(Place::Driver, Account::Interrupt);
 }
 
-/// Processes a key at the server with a clock that jumps at its `jumps_at`-th reading, and returns
-/// the charges.
+/// Processes a key at the server with a clock that jumps by `by` at its `jumps_at`-th reading, and
+/// returns the time charged to each account.
 fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
     STILL.set((0, u64::MAX, 0));
     let mut pair = Pair::connect(Clock::Counter(still));
@@ -296,17 +300,17 @@ fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
 }
 
 #[test]
-fn wherever_the_clock_jumps_one_account_is_charged_all_of_it_and_they_come_as_a_key_passes() {
+fn a_clock_jump_is_charged_to_one_account_in_the_order_of_a_key() {
     charged_by_jump(u64::MAX, 0);
     let (readings, _, _) = STILL.get();
     let mut accounts = Vec::new();
     for jumps_at in 0..readings {
-        let [short, long] = PLANTED_NS.map(|by| charged_by_jump(jumps_at, by));
+        let [short, long] = INJECTED_NS.map(|by| charged_by_jump(jumps_at, by));
         let mut charged = Account::ALL.iter().zip(short).filter(|(_, charged)| *charged > 0);
-        let Some((account, PLANTED_SHORT_NS)) = charged.next() else { panic!("at {jumps_at}") };
+        let Some((account, INJECTED_SHORT_NS)) = charged.next() else { panic!("at {jumps_at}") };
         assert_eq!(charged.next(), None, "at reading {jumps_at}");
-        assert_eq!(long[*account as usize], PLANTED_NS[1]);
-        assert_eq!(long.iter().sum::<u64>(), PLANTED_NS[1]);
+        assert_eq!(long[*account as usize], INJECTED_NS[1]);
+        assert_eq!(long.iter().sum::<u64>(), INJECTED_NS[1]);
         accounts.push(*account);
     }
     accounts.dedup();
@@ -316,9 +320,10 @@ fn wherever_the_clock_jumps_one_account_is_charged_all_of_it_and_they_come_as_a_
     }
 }
 
-const PLANTED_SHORT_NS: u64 = PLANTED_NS[0];
+const INJECTED_SHORT_NS: u64 = INJECTED_NS[0];
 
-/// Accounts charged for a key at a server, from the line to the screen and back, in order.
+/// Layer accounts of the meter that are charged for a key at a server, in order: from the line to
+/// the screen and back.
 const PASSES: [Account; 12] = [
     Account::Outside,
     Account::Interrupt,

@@ -1,8 +1,9 @@
 //! Namespaces for an unprivileged user.
 //!
 //! The ordinary test harness runs a test in a second thread, where the kernel permits no user
-//! namespace. Therefore this program is its own harness and runs itself once for each case: for a
-//! plain user as it is; for root as a copy in a world-accessible directory, as user 65534.
+//! namespace. Therefore this program is its own harness and runs itself once for each case:
+//! directly if it runs as an unprivileged user; as user 65534, from a copy in a world-accessible
+//! directory, if it runs as root.
 
 #![expect(clippy::print_stdout, reason = "it is a harness")]
 
@@ -19,25 +20,22 @@ use std::{env, fs, process, sync::mpsc, thread};
 type Case = fn() -> Result<(), String>;
 
 const CASES: [(&str, Case); 4] = [
+    ("an_unprivileged_user_gets_a_separate_network", an_unprivileged_user_gets_a_separate_network),
     (
-        "a_user_who_may_nothing_gets_a_network_of_their_own",
-        a_user_who_may_nothing_gets_a_network_of_their_own,
+        "an_unprivileged_user_has_every_device_in_a_separate_network",
+        an_unprivileged_user_has_every_device_in_a_separate_network,
     ),
     (
-        "a_user_who_may_nothing_has_every_device_in_a_network_of_their_own",
-        a_user_who_may_nothing_has_every_device_in_a_network_of_their_own,
+        "a_process_with_two_threads_is_named_as_the_reason",
+        a_process_with_two_threads_is_named_as_the_reason,
     ),
     (
-        "a_user_whose_process_has_two_threads_is_told_so",
-        a_user_whose_process_has_two_threads_is_told_so,
-    ),
-    (
-        "a_user_who_may_nothing_is_told_how_to_get_a_tun",
-        a_user_who_may_nothing_is_told_how_to_get_a_tun,
+        "an_unprivileged_user_gets_instructions_for_a_tun",
+        an_unprivileged_user_gets_instructions_for_a_tun,
     ),
 ];
 
-/// Enters a new network; users may be forbidden to do so on this machine.
+/// Enters a new network namespace; this machine may forbid that to unprivileged processes.
 fn enter() -> Result<(), String> {
     match enter_new_network() {
         Err(refused @ (Refused::ForbiddenBy { .. } | Refused::NotPermitted)) => {
@@ -50,7 +48,7 @@ fn enter() -> Result<(), String> {
     }
 }
 
-/// Opens a device; users may have no access to /dev/net/tun on this machine.
+/// Opens a TUN or TAP; on this machine unprivileged processes may have no access to /dev/net/tun.
 fn open(name: Option<&str>, options: tun::Options) -> Result<Tun, String> {
     match Tun::open_with(name, options) {
         Err(refused @ (TunError::DeviceNotPermitted | TunError::NoDevice)) => {
@@ -60,7 +58,7 @@ fn open(name: Option<&str>, options: tun::Options) -> Result<Tun, String> {
     }
 }
 
-fn a_user_who_may_nothing_gets_a_network_of_their_own() -> Result<(), String> {
+fn an_unprivileged_user_gets_a_separate_network() -> Result<(), String> {
     enter()?;
     assert!(rustix::process::geteuid().is_root());
     let loopback = Interface::named("lo").expect("a loopback");
@@ -69,7 +67,7 @@ fn a_user_who_may_nothing_gets_a_network_of_their_own() -> Result<(), String> {
     Ok(())
 }
 
-fn a_user_who_may_nothing_has_every_device_in_a_network_of_their_own() -> Result<(), String> {
+fn an_unprivileged_user_has_every_device_in_a_separate_network() -> Result<(), String> {
     enter()?;
     veth::make_pair("near", "far", None).expect("a pair").bring_up().expect("up");
     let options = packet_socket::Options { is_offloading: true, is_promiscuous: true };
@@ -83,7 +81,7 @@ fn a_user_who_may_nothing_has_every_device_in_a_network_of_their_own() -> Result
     Ok(())
 }
 
-fn a_user_whose_process_has_two_threads_is_told_so() -> Result<(), String> {
+fn a_process_with_two_threads_is_named_as_the_reason() -> Result<(), String> {
     let (end, wait_for_end) = mpsc::channel::<()>();
     let other = thread::spawn(move || wait_for_end.recv());
     let refused = enter_new_network().expect_err("one thread too many");
@@ -93,7 +91,7 @@ fn a_user_whose_process_has_two_threads_is_told_so() -> Result<(), String> {
     Ok(())
 }
 
-fn a_user_who_may_nothing_is_told_how_to_get_a_tun() -> Result<(), String> {
+fn an_unprivileged_user_gets_instructions_for_a_tun() -> Result<(), String> {
     match Tun::open(Some("plumb0")).expect_err("no permission") {
         refused @ TunError::InterfaceNotPermitted(_, _) => {
             assert!(refused.to_string().contains("ip tuntap add dev plumb0 mode tun"));
@@ -121,7 +119,7 @@ const IS_CASE: &str = "PLUMB_TEST_AS_NOBODY";
 /// Exit code of a case that is not configured; the reason is on stdout.
 const NOT_CONFIGURED: u8 = 77;
 
-/// This program, as executed for an unprivileged user.
+/// Executable of this program that an unprivileged user may run.
 enum Program {
     /// The program itself: it already runs as an unprivileged user.
     Itself,

@@ -2,12 +2,12 @@
 
 use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Telnet, FTP, TFTP and serial client and server that measures where the time goes.
 #[derive(Debug, Parser)]
-#[command(name = "plumb", version, max_term_width = 100, after_help = exit::CODES)]
+#[command(name = "plumb", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -55,7 +55,7 @@ enum Command {
     /// Print statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
-    /// Serve logins by Telnet and files by FTP and TFTP, with TLS or in plaintext.
+    /// Serve logins by Telnet and files by FTP and TFTP, with TLS or in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
     /// Repeat the experiments of the papers in virtual time.
@@ -63,6 +63,7 @@ enum Command {
     /// Demonstrate plumbline on this machine, without input, in half a minute.
     Demo(demo::Arguments),
     /// Generate manual pages and shell completions.
+    #[command(long_about = manual::ABOUT)]
     Manual(manual::Arguments),
 }
 
@@ -71,11 +72,26 @@ pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
 
+/// Returns the definition of the arguments, with examples and exit codes in the help.
+fn command_with_help() -> clap::Command {
+    let with_help = |command: clap::Command| match manual::page(command.get_name()) {
+        Some(page) => command.after_help(page.short_help()).after_long_help(page.long_help()),
+        None => command,
+    };
+    with_help(command()).mut_subcommands(with_help)
+}
+
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut matches = command_with_help().try_get_matches()?;
+    let arguments = Arguments::from_arg_matches_mut(&mut matches);
+    arguments.map_err(|error| error.format(&mut command_with_help()))
+}
+
 /// Runs the command that the arguments select.
 pub(crate) fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+        Err(error) => return report_parse_error(&error),
     };
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
@@ -101,7 +117,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Prints the requested help, or one sentence about the invalid arguments.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn report_parse_error(error: &clap::Error) -> ExitCode {
     use std::io::Write;
     if !error.use_stderr() {
         // Ignored: stdout may be closed.
@@ -112,21 +128,21 @@ fn refuse(error: &clap::Error) -> ExitCode {
         _ = error.print();
         return ExitCode::from(exit::WRONG_ARGUMENTS);
     }
-    // The first paragraph of clap is the error message; --help has the hints and the usage below
-    // it.
+    // The first paragraph of clap's text is the error message. The hints and the usage that follow
+    // are in --help.
     let text = error.render().to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<_> = paragraph.split_whitespace().collect();
     let sentence = words.join(" ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
     let hint =
-        meant(error).map(|meant| format!("; perhaps '{meant}' was meant")).unwrap_or_default();
+        suggestion(error).map(|word| format!("; perhaps '{word}' was meant")).unwrap_or_default();
     _ = writeln!(std::io::stderr(), "plumb: {sentence}{hint}; see --help");
     ExitCode::from(exit::WRONG_ARGUMENTS)
 }
 
-/// Returns the most similar valid word for an unknown one, if there is one.
-fn meant(error: &clap::Error) -> Option<&str> {
+/// Returns the valid word that clap suggests in place of an invalid word, if any.
+fn suggestion(error: &clap::Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
@@ -140,16 +156,78 @@ fn meant(error: &clap::Error) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn meant_by(words: &[&str]) -> Option<String> {
+    fn suggestion_for(words: &[&str]) -> Option<String> {
         let error = Arguments::try_parse_from(words).err().unwrap();
-        meant(&error).map(str::to_owned)
+        suggestion(&error).map(str::to_owned)
+    }
+
+    /// Splits a line into commands, and each command into words, with single quotes as in a shell.
+    fn commands_of(line: &str) -> Vec<Vec<String>> {
+        let mut commands = vec![Vec::new()];
+        let mut word = String::new();
+        let mut is_quoted = false;
+        for letter in line.chars().chain([' ']) {
+            match letter {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted && word == "|" => {
+                    commands.push(Vec::new());
+                    word.clear();
+                }
+                ' ' if !is_quoted && !word.is_empty() => {
+                    commands.last_mut().unwrap().push(std::mem::take(&mut word));
+                }
+                ' ' if !is_quoted => {}
+                letter => {
+                    let is_special = !is_quoted && "*?[]{}()&;<#!$\"\\".contains(letter);
+                    assert!(!is_special, "{letter} without quotes: {line}");
+                    word.push(letter);
+                }
+            }
+        }
+        assert!(!is_quoted, "{line}");
+        commands
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_told_what_was_meant() {
-        assert_eq!(meant_by(&["plumb", "mesure"]).as_deref(), Some("measure"));
-        assert_eq!(meant_by(&["plumb", "get", "--frce", "x"]).as_deref(), Some("--force"));
-        assert_eq!(meant_by(&["plumb", "lab", "tm23"]).as_deref(), Some("tm233"));
-        assert_eq!(meant_by(&["plumb", "quux"]), None);
+    fn the_examples_in_the_help_are_valid_and_can_be_pasted_into_a_shell() {
+        let program = command();
+        let commands = program.get_subcommands().map(clap::Command::get_name);
+        for name in commands.chain(["plumb"]) {
+            let help = manual::page(name).unwrap().short_help();
+            for example in help.lines().skip(1) {
+                for words in commands_of(example) {
+                    let words = words.iter().skip_while(|word| word.contains('='));
+                    let words: Vec<&String> = words.take_while(|word| *word != ">").collect();
+                    if words.first().is_some_and(|word| *word == "plumb") {
+                        let parsed = Arguments::try_parse_from(&words);
+                        assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn value_names_are_in_lower_case_or_are_the_values() {
+        let program = command();
+        let arguments = program.get_subcommands().flat_map(|command| command.get_arguments());
+        for argument in arguments.filter(|argument| !argument.is_hide_set()) {
+            if !argument.get_action().takes_values() {
+                continue;
+            }
+            let names = argument.get_value_names().unwrap_or_default();
+            assert!(!names.is_empty(), "{}", argument.get_id().as_str());
+            for name in names.iter().filter(|name| !name.contains('|')) {
+                assert!(!name.contains(char::is_uppercase), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelled_word_gets_a_suggestion() {
+        assert_eq!(suggestion_for(&["plumb", "mesure"]).as_deref(), Some("measure"));
+        assert_eq!(suggestion_for(&["plumb", "get", "--frce", "x"]).as_deref(), Some("--force"));
+        assert_eq!(suggestion_for(&["plumb", "lab", "tm23"]).as_deref(), Some("tm233"));
+        assert_eq!(suggestion_for(&["plumb", "quux"]), None);
     }
 }

@@ -2,29 +2,19 @@
 
 use std::process::ExitCode;
 
-/// Exit codes, as printed in the help and the manual pages.
-pub(crate) const CODES: &str = "\
-Exit codes:
-  0  success; for a login, either side closed the session
-  1  remote host unreachable, unknown, refused, reset the connection or timed out
-  2  invalid arguments
-  3  nothing measured, or interrupted
-  4  local error: permission denied, no such device, disk full
-  5  a script timed out waiting for a match; a script can set another code";
-
 /// Exit code for wrong arguments.
 pub(crate) const WRONG_ARGUMENTS: u8 = 2;
 
 /// Category of a failure, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// 1: the remote host.
-    FarSide,
-    /// 2: the arguments, or a file that they name, are wrong.
+    /// 1: caused by the remote host.
+    RemoteHost,
+    /// 2: caused by wrong arguments, or by a file named in the arguments.
     WrongArguments,
     /// 3: nothing could be measured.
     NothingMeasured,
-    /// 4: this machine.
+    /// 4: caused by this machine.
     ThisMachine,
     /// Exit code specified by a script.
     Script(u8),
@@ -33,7 +23,7 @@ pub(crate) enum Failure {
 impl Failure {
     fn code(self) -> u8 {
         match self {
-            Self::FarSide => 1,
+            Self::RemoteHost => 1,
             Self::WrongArguments => WRONG_ARGUMENTS,
             Self::NothingMeasured => 3,
             Self::ThisMachine => 4,
@@ -62,15 +52,14 @@ pub(crate) fn complain(error: &anyhow::Error) {
 }
 
 /// Prints an error caused by the remote host or its name, and returns the failure.
-pub(crate) fn far_side(why: String) -> Failure {
-    complain(&anyhow::Error::msg(why));
-    Failure::FarSide
+pub(crate) fn remote_failure(message: String) -> Failure {
+    complain(&anyhow::Error::msg(message));
+    Failure::RemoteHost
 }
 
-/// Returns the width of the terminal on stdout, or `COLUMNS`, or 80 if there is neither; limited to
-/// 40 to 200.
+/// Returns the width of the terminal on stdout, else `COLUMNS`, else 80; limited to 40 to 200.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
-    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
-    size.map(|size| usize::from(size.columns)).or_else(said).unwrap_or(80).clamp(40, 200)
+    let configured = || std::env::var("COLUMNS").ok()?.parse().ok();
+    size.map(|size| usize::from(size.columns)).or_else(configured).unwrap_or(80).clamp(40, 200)
 }

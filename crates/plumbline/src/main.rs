@@ -1,10 +1,11 @@
-//! `plumb`: logs in, moves files, and shows where the time went.
+//! `plumb`: logs in, transfers files, and reports where the time went.
 
-mod carry;
+mod carrier;
 mod cli;
 mod demo;
 mod exit;
 mod files;
+mod heading;
 mod lab;
 mod login;
 mod manual;

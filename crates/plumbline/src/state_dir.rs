@@ -1,11 +1,14 @@
-//! Location of plumb's persistent state: its own certificates, and those that it knows.
+//! Location of plumb's persistent state, such as its own certificates, the certificates of known
+//! servers and the transfer records.
 
 use std::path::PathBuf;
 
 /// Returns the directory for persistent state (XDG, or /var/lib for root).
-pub(crate) fn state_folder() -> PathBuf {
-    if let Some(folder) = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()) {
-        return PathBuf::from(folder).join("plumb");
+pub(crate) fn state_directory() -> PathBuf {
+    if let Some(directory) =
+        std::env::var_os("XDG_STATE_HOME").filter(|directory| !directory.is_empty())
+    {
+        return PathBuf::from(directory).join("plumb");
     }
     match std::env::var_os("HOME") {
         Some(home) if !os::user::is_root() => PathBuf::from(home).join(".local/state/plumb"),

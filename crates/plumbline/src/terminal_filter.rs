@@ -1,5 +1,6 @@
 //! Options of the filter between a remote host, or a recording, and the user's terminal.
 
+use crate::heading;
 use protocols::terminal::filter::Policy;
 
 /// Options of the terminal filter.
@@ -9,10 +10,10 @@ pub(crate) struct TerminalFilter {
     ///
     /// By default plumb removes sequences that write or read the clipboard, make the terminal
     /// reply, print, or control the program that displays it. Files and pipes receive all.
-    #[arg(long, verbatim_doc_comment)]
+    #[arg(long, verbatim_doc_comment, help_heading = heading::TERMINAL)]
     unfiltered: bool,
     /// Let the remote host write the clipboard (OSC 52), but not read it
-    #[arg(long, conflicts_with = "unfiltered")]
+    #[arg(long, conflicts_with = "unfiltered", help_heading = heading::TERMINAL)]
     allow_clipboard: bool,
 }
 
@@ -30,7 +31,8 @@ impl TerminalFilter {
     }
 }
 
-/// Returns whether a terminal of this locale uses UTF-8; it does if no character set is specified.
+/// Returns whether a terminal of this locale uses UTF-8. UTF-8 is assumed if the locale names no
+/// character set.
 fn reads_utf8(locale: Option<&str>) -> bool {
     let Some((_, charset)) = locale.and_then(|locale| locale.split_once('.')) else { return true };
     let charset = charset.split('@').next().unwrap_or_default();

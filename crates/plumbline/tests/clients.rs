@@ -1,55 +1,55 @@
 //! `plumb serve` and `plumb login` against clients and servers of other projects: plink, curl,
 //! telnetlib3 and tmux.
 //!
-//! Each test has its own network, in which the servers listen at 10.0.0.1. A test whose program is
-//! not installed is skipped and says so.
+//! Each test has its own network namespace, in which the servers listen at 10.0.0.1. A test whose
+//! program is not installed is skipped and reports that.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::served::{PORT, Served, unique};
-use login_desk::{Person, SERVER, Server, in_new_network};
+use login_harness::serve_process::{PORT, ServeProcess, unique};
+use login_harness::{SERVER, Server, TerminalUser, in_new_network};
 use os::process::Program;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use test_support::peers;
 
-/// Options that run a shell with a fixed prompt.
+/// Options of `plumb serve` that run a shell with a fixed prompt.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
 #[test]
 #[ignore = "needs root or a user namespace, and plink"]
-fn a_person_works_at_our_server_with_plink() {
+fn plink_logs_in_to_plumb_serve() {
     in_new_network(|| {
-        let server = Served::start(SHELL);
+        let server = ServeProcess::start(SHELL);
         let mut command = peers::PLINK.command();
         // plink stores its state in HOME, so each run gets its own.
         command.args(["-telnet", "-P", PORT, SERVER]).env("HOME", unique("home"));
-        let mut person = Person::running(command);
-        person.sees("ready:");
-        person.types("echo $((6*7))\r");
-        person.sees("\n42\nready:");
-        person.types("stty size\r");
-        person.sees("24 80\nready:");
-        person.types("cat\r");
-        person.sees("ready:cat\n");
-        person.types("meow\r");
-        person.sees("meow\nmeow");
-        person.types("\x03");
-        person.sees("^C\nready:");
-        person.types("exit\r");
-        server.says("the program exited");
+        let mut user = TerminalUser::running(command);
+        user.sees("ready:");
+        user.types("echo $((6*7))\r");
+        user.sees("\n42\nready:");
+        user.types("stty size\r");
+        user.sees("24 80\nready:");
+        user.types("cat\r");
+        user.sees("ready:cat\n");
+        user.types("meow\r");
+        user.sees("meow\nmeow");
+        user.types("\x03");
+        user.sees("^C\nready:");
+        user.types("exit\r");
+        server.wait_for_log("the program exited");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and curl"]
-fn curl_types_a_file_at_our_server_and_has_the_answer() {
+fn curl_sends_a_file_to_plumb_serve_and_receives_the_answer() {
     in_new_network(|| {
-        let _server = Served::start(SHELL);
+        let _server = ServeProcess::start(SHELL);
         let mut command = peers::CURL.command();
         command.args([
             "--silent",
@@ -63,8 +63,8 @@ fn curl_types_a_file_at_our_server_and_has_the_answer() {
         std::fs::write(&keys, "echo $((6*7))\nexit\n").unwrap();
         command.stdin(std::fs::File::open(&keys).unwrap());
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("42"), "{said}");
+        let messages = String::from_utf8_lossy(&output.stdout);
+        assert!(messages.contains("42"), "{messages}");
         std::fs::remove_file(keys).unwrap();
     });
 }
@@ -94,9 +94,9 @@ asyncio.run(main())
 
 #[test]
 #[ignore = "needs root or a user namespace, and telnetlib3"]
-fn telnetlib3_works_at_our_server_and_says_its_terminal_and_its_window() {
+fn telnetlib3_logs_in_to_plumb_serve_and_sends_its_terminal_and_window_size() {
     in_new_network(|| {
-        let _server = Served::start(SHELL);
+        let _server = ServeProcess::start(SHELL);
         let output = peers::TELNETLIB3.command().args(["-c", CLIENT]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     });
@@ -128,7 +128,7 @@ asyncio.run(main())
 
 #[test]
 #[ignore = "needs root or a user namespace, and telnetlib3"]
-fn a_person_works_at_a_server_of_telnetlib3() {
+fn plumb_logs_in_to_a_telnetlib3_server() {
     in_new_network(|| {
         let mut command = peers::TELNETLIB3.command();
         command.args(["-c", SERVER_OF_TELNETLIB3]).stdout(Stdio::piped());
@@ -136,13 +136,13 @@ fn a_person_works_at_a_server_of_telnetlib3() {
         let mut line = String::new();
         BufReader::new(server.child().stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "listening\n");
-        let mut command = login_desk::plumb();
+        let mut command = login_harness::plumb();
         command.args([SERVER, "6023"]).env("TERM", "xterm-256color");
-        let mut person = Person::running(command);
-        person.sees("name? ");
-        person.types("mike\r");
-        person.sees("hello mike at xterm-256color of 80x24");
-        assert_eq!(person.leaves().code(), Some(0));
+        let mut user = TerminalUser::running(command);
+        user.sees("name? ");
+        user.types("mike\r");
+        user.sees("hello mike at xterm-256color of 80x24");
+        assert_eq!(user.leaves().code(), Some(0));
     });
 }
 
@@ -170,7 +170,7 @@ impl Tmux {
         self.run(&[&["send-keys"], keys].concat());
     }
 
-    /// Waits until the screen ends with `lines`.
+    /// Waits until the text on the screen ends with `lines`.
     fn shows(&self, lines: &str) {
         let mut screen = String::new();
         let clock = os::clock::Monotonic::start();
@@ -191,9 +191,9 @@ impl Drop for Tmux {
 
 #[test]
 #[ignore = "needs root or a user namespace, and tmux"]
-fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
+fn in_tmux_the_screen_equals_that_of_the_remote_host() {
     in_new_network(|| {
-        let _server = Served::start(SHELL);
+        let _server = ServeProcess::start(SHELL);
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
         let tmux = Tmux::start(&[plumb, "login", SERVER, PORT]);
         tmux.shows("ready:");
@@ -220,7 +220,7 @@ fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
 
 #[test]
 #[ignore = "needs root or a user namespace, tmux and Debian's telnetd"]
-fn a_person_in_tmux_edits_lines_here_for_a_server_that_asks_for_it() {
+fn in_tmux_lines_are_edited_locally_if_the_server_requests_it() {
     in_new_network(|| {
         let server = Server::InetutilsLinemode.start();
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
@@ -228,7 +228,8 @@ fn a_person_in_tmux_edits_lines_here_for_a_server_that_asks_for_it() {
         tmux.shows("#");
         tmux.types(&["PS1=rea''dy:", "Enter"]);
         tmux.shows("\nready:");
-        // On Linux the terminal of this server echoes each line once more, also to its own client.
+        // On Linux the terminal of this telnetd echoes each line a second time; the same happens
+        // with the Telnet client of inetutils.
         tmux.types(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
         tmux.shows("\nready:echo one two\necho one two\none two\nready:");
         tmux.types(&["cat", "Enter"]);

@@ -1,16 +1,16 @@
 //! A serial line offered by `plumb serve --console` to plumb's own client, to Telnet clients
 //! without RFC 2217 and, if it is installed, to pyserial's RFC 2217 client.
 //!
-//! Each test has its own network, in which the server listens at 10.0.0.1. The line is a
-//! pseudo-terminal; the test holds its other end.
+//! Each test has its own network namespace, in which the server listens at 10.0.0.1. The line is a
+//! pseudo-terminal whose other end the test reads and writes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::served::{Caller, PORT, Served, unique};
-use login_desk::{Person, SERVER, in_new_network, within_the_limit};
+use login_harness::serve_process::{PORT, RawClient, ServeProcess, unique};
+use login_harness::{SERVER, TerminalUser, in_new_network, poll_until_timeout};
 use os::pty::Pty;
 use os::tty::WindowSize;
 use rustix::termios::{ControlModes, tcgetattr};
@@ -45,31 +45,32 @@ impl Device {
         self.end.as_ref().unwrap()
     }
 
-    fn says(&self, text: &[u8]) {
+    fn send(&self, text: &[u8]) {
         let mut rest = text;
-        within_the_limit(|| {
+        poll_until_timeout(|| {
             let count = self.end().write(rest).unwrap().unwrap_or(0);
             rest = &rest[count..];
             rest.is_empty().then_some(())
         });
     }
 
-    /// Waits for `text`, and checks that exactly these bytes arrive.
-    fn hears(&self, text: &[u8]) {
-        let mut heard = Vec::new();
-        within_the_limit(|| {
+    /// Waits for as many bytes as `text` has, and checks that the received bytes are exactly
+    /// `text`.
+    fn wait_for(&self, text: &[u8]) {
+        let mut received = Vec::new();
+        poll_until_timeout(|| {
             let mut bytes = [0; 4096];
             let count = self.end().read(&mut bytes).ok().flatten().unwrap_or(0);
-            heard.extend_from_slice(&bytes[..count]);
-            (heard.len() >= text.len()).then_some(())
+            received.extend_from_slice(&bytes[..count]);
+            (received.len() >= text.len()).then_some(())
         });
-        assert_eq!(heard, text);
+        assert_eq!(received, text);
     }
 
-    fn serve(&self, arguments: &[&str]) -> Served {
+    fn serve(&self, arguments: &[&str]) -> ServeProcess {
         let server =
-            Served::start(&[&["--console", self.name.to_str().unwrap()], arguments].concat());
-        server.says("is open");
+            ServeProcess::start(&[&["--console", self.name.to_str().unwrap()], arguments].concat());
+        server.wait_for_log("is open");
         server
     }
 }
@@ -82,12 +83,12 @@ impl Drop for Device {
 
 /// Connects as a Telnet client that refuses every option, so that the server need not wait for
 /// negotiation.
-fn caller_of_telnet() -> Caller {
-    let mut caller = Caller::new();
+fn connect_telnet_client() -> RawClient {
+    let mut client = RawClient::new();
     // WONT and DONT for the options that a console requests: ECHO, SUPPRESS-GO-AHEAD,
     // TERMINAL-TYPE, NAWS.
-    caller.says(b"\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f");
-    caller
+    client.send(b"\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f");
+    client
 }
 
 /// Writes a configuration with one console, and returns its path.
@@ -104,133 +105,134 @@ fn configuration(device: &Device, rest: &str) -> String {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_person_works_at_a_console_by_rfc_2217_and_every_byte_passes() {
+fn an_rfc_2217_client_uses_a_console_and_every_byte_passes() {
     in_new_network(|| {
         let device = Device::new();
         let server = device.serve(&[]);
-        let mut person = Person::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=9600")]);
-        person.sees("Message from the server: plumb: you have write access");
-        server.says("10.0.0.1:");
-        person.types("ls\r\x05c");
-        device.hears(b"ls\r\x05c");
-        device.says(b"boot> \xe2\x82\xac\r\n");
-        person.sees("boot> \u{20ac}");
-        person.types("\x1dclose\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        server.says("disconnected");
+        let mut terminal_user =
+            TerminalUser::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=9600")]);
+        terminal_user.sees("Message from the server: plumb: you have write access");
+        server.wait_for_log("10.0.0.1:");
+        terminal_user.types("ls\r\x05c");
+        device.wait_for(b"ls\r\x05c");
+        device.send(b"boot> \xe2\x82\xac\r\n");
+        terminal_user.sees("boot> \u{20ac}");
+        terminal_user.types("\x1dclose\r");
+        assert_eq!(terminal_user.leaves().code(), Some(0));
+        server.wait_for_log("disconnected");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn one_writes_and_the_others_watch_until_one_takes_over() {
+fn one_client_writes_and_the_others_watch_until_one_takes_write_access() {
     in_new_network(|| {
         let device = Device::new();
         let _server = device.serve(&[]);
-        let mut first = caller_of_telnet();
-        first.hears(b"[plumb: you have write access");
-        let mut second = caller_of_telnet();
-        second.hears(b"has write access, you watch; ^E c f takes over]");
-        second.says(b"not yet\r\n");
-        second.hears(b"[plumb: another client has write access");
-        first.says(b"mine");
-        device.hears(b"mine");
-        device.says(b"for both");
-        first.hears(b"for both");
-        second.hears(b"for both");
-        second.says(b"\x05cfyours");
-        second.hears(b"[plumb: you have write access");
-        first.hears(b"has write access, you watch");
-        device.hears(b"yours");
-        second.says(b"\x05c.");
-        second.hears_the_end();
-        first.hears(b"left: type to get write access]");
-        first.says(b"again");
-        device.hears(b"again");
+        let mut first = connect_telnet_client();
+        first.wait_for(b"[plumb: you have write access");
+        let mut second = connect_telnet_client();
+        second.wait_for(b"has write access, you watch; ^E c f takes over]");
+        second.send(b"not yet\r\n");
+        second.wait_for(b"[plumb: another client has write access");
+        first.send(b"mine");
+        device.wait_for(b"mine");
+        device.send(b"for both");
+        first.wait_for(b"for both");
+        second.wait_for(b"for both");
+        second.send(b"\x05cfyours");
+        second.wait_for(b"[plumb: you have write access");
+        first.wait_for(b"has write access, you watch");
+        device.wait_for(b"yours");
+        second.send(b"\x05c.");
+        second.read_to_end_of_stream();
+        first.wait_for(b"left: type to get write access]");
+        first.send(b"again");
+        device.wait_for(b"again");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn who_comes_later_can_see_what_the_line_said_before_and_who_is_there() {
+fn a_later_client_can_replay_the_output_and_list_the_clients() {
     in_new_network(|| {
         let device = Device::new();
         let _server = device.serve(&[]);
-        let mut first = caller_of_telnet();
-        first.hears(b"you have write access");
-        device.says(b"panic: out of coffee\r\n");
-        first.hears(b"coffee");
-        let mut second = caller_of_telnet();
-        second.hears(b"you watch");
-        second.says(b"\x05cr");
-        second.hears(b"[plumb: recent output:]");
-        second.hears(b"panic: out of coffee\r\n");
-        second.says(b"\x05cw");
-        second.hears(b" writes]");
-        second.hears(b" watches]");
+        let mut first = connect_telnet_client();
+        first.wait_for(b"you have write access");
+        device.send(b"panic: out of coffee\r\n");
+        first.wait_for(b"coffee");
+        let mut second = connect_telnet_client();
+        second.wait_for(b"you watch");
+        second.send(b"\x05cr");
+        second.wait_for(b"[plumb: recent output:]");
+        second.wait_for(b"panic: out of coffee\r\n");
+        second.send(b"\x05cw");
+        second.wait_for(b" writes]");
+        second.wait_for(b" watches]");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn one_who_does_not_read_holds_nobody_and_is_told_what_was_skipped() {
+fn a_slow_reader_blocks_no_other_client_and_is_notified_of_dropped_bytes() {
     in_new_network(|| {
         let device = Device::new();
         let _server = device.serve(&[]);
-        let mut reader = caller_of_telnet();
-        reader.hears(b"you have write access");
-        let mut sleeper = caller_of_telnet();
-        sleeper.hears(b"you watch");
-        // More bytes than the kernel's buffers for the sleeping client and the server's queue hold
-        // together.
+        let mut reader = connect_telnet_client();
+        reader.wait_for(b"you have write access");
+        let mut sleeper = connect_telnet_client();
+        sleeper.wait_for(b"you watch");
+        // The line sends more bytes than the kernel's buffers for the sleeping client and the
+        // server's queue can store together.
         let line = [b'.'; 1024];
         for _ in 0..12 * 1024 {
-            device.says(&line);
+            device.send(&line);
             let mut left = line.len();
             while left > 0 {
                 let mut bytes = [0; 1024];
                 left -= std::io::Read::read(&mut reader.stream, &mut bytes[..left]).unwrap();
             }
         }
-        device.says(b"the end");
-        reader.hears(b"the end");
-        sleeper.hears(b"bytes skipped: output not read fast enough]");
-        sleeper.hears(b"the end");
+        device.send(b"the end");
+        reader.wait_for(b"the end");
+        sleeper.wait_for(b"bytes skipped: output not read fast enough]");
+        sleeper.wait_for(b"the end");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_device_that_is_pulled_out_and_plugged_in_again_goes_on() {
+fn a_replugged_device_is_reopened() {
     in_new_network(|| {
         let mut device = Device::new();
         let server = device.serve(&[]);
-        let mut caller = caller_of_telnet();
-        caller.hears(b"you have write access");
+        let mut client = connect_telnet_client();
+        client.wait_for(b"you have write access");
         device.pull_out();
-        caller.hears(b"[plumb: serial line lost, waiting for it]");
-        server.says("is unavailable");
+        client.wait_for(b"[plumb: serial line lost, waiting for it]");
+        server.wait_for_log("is unavailable");
         device.plug_in();
-        caller.hears(b"[plumb: serial line reopened]");
-        caller.says(b"here again");
-        device.hears(b"here again");
+        client.wait_for(b"[plumb: serial line reopened]");
+        client.send(b"here again");
+        device.wait_for(b"here again");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_place_that_may_not_write_watches() {
+fn an_address_without_write_access_watches() {
     in_new_network(|| {
         let device = Device::new();
         let file = configuration(&device, "write = [\"10.66.0.0/16\"]\n");
-        let server = Served::start_with(&["--config", &file]);
-        server.says("is open");
-        let mut caller = caller_of_telnet();
-        caller.hears(b"no client has write access, you watch]");
-        caller.says(b"rm -rf /\r\n\x05cf");
-        caller.hears(b"[plumb: write access is not allowed from this address]");
-        device.says(b"prompt> ");
-        caller.hears(b"prompt> ");
+        let server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
+        let mut client = connect_telnet_client();
+        client.wait_for(b"no client has write access, you watch]");
+        client.send(b"rm -rf /\r\n\x05cf");
+        client.wait_for(b"[plumb: write access is not allowed from this address]");
+        device.send(b"prompt> ");
+        client.wait_for(b"prompt> ");
         assert_eq!(device.end().read(&mut [0; 64]).unwrap(), None);
         std::fs::remove_file(file).unwrap();
     });
@@ -238,14 +240,15 @@ fn a_place_that_may_not_write_watches() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn what_the_line_says_is_kept_where_that_is_asked() {
+fn the_output_of_the_line_is_logged_if_configured() {
     in_new_network(|| {
-        let (device, log) = (Device::new(), unique("console.log"));
+        let device = Device::new();
+        let log = unique("console.log");
         let file = configuration(&device, &format!("log = \"{}\"\n", log.display()));
-        let server = Served::start_with(&["--config", &file]);
-        server.says("is open");
-        device.says(b"kept with nobody there\r\n");
-        within_the_limit(|| {
+        let server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
+        device.send(b"kept with nobody there\r\n");
+        poll_until_timeout(|| {
             let kept = std::fs::read(&log).ok()?;
             (kept == b"kept with nobody there\r\n").then_some(())
         });
@@ -256,53 +259,55 @@ fn what_the_line_says_is_kept_where_that_is_asked() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn who_writes_sets_the_line_within_what_the_configuration_allows() {
+fn the_writer_changes_the_line_settings_within_the_configuration() {
     in_new_network(|| {
         let device = Device::new();
         let file = configuration(&device, "rates = [19200]\nfree-framing = true\n");
-        let server = Served::start_with(&["--config", &file]);
-        server.says("is open");
+        let server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
         let to = format!("rfc2217://{SERVER}:{PORT}?baud=19200&stop=2");
-        let mut person = Person::over(&[&to]);
-        person.sees("you have write access");
-        person.types("x");
-        device.hears(b"x");
+        let mut terminal_user = TerminalUser::over(&[&to]);
+        terminal_user.sees("you have write access");
+        terminal_user.types("x");
+        device.wait_for(b"x");
         let modes = tcgetattr(device.end()).unwrap();
         assert_eq!(modes.output_speed(), 19_200);
         assert!(modes.control_modes.contains(ControlModes::CSTOPB));
-        person.types("\x1dclose\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        let mut person = Person::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=38400&stop=2")]);
-        person.sees("The server did not set");
+        terminal_user.types("\x1dclose\r");
+        assert_eq!(terminal_user.leaves().code(), Some(0));
+        let mut terminal_user =
+            TerminalUser::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=38400&stop=2")]);
+        terminal_user.sees("The server did not set");
         std::fs::remove_file(file).unwrap();
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_console_in_tls_alone_sends_away_who_stays_in_clear() {
+fn a_console_that_requires_tls_rejects_cleartext_clients() {
     in_new_network(|| {
         let device = Device::new();
         let name = device.name.to_str().unwrap();
         let at = format!("{SERVER}:{PORT}");
-        let server = Served::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
-        server.says("START_TLS required");
-        let mut caller = caller_of_telnet();
-        caller.says(b"\xff\xfc\x2e");
-        caller.hears(b"This server requires TLS");
-        caller.hears_the_end();
-        let mut person = person_who_knows_nobody(&[&format!("rfc2217://{at}")]);
-        person.sees("you have write access");
-        person.types("x");
-        device.hears(b"x");
+        let server =
+            ServeProcess::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
+        server.wait_for_log("START_TLS required");
+        let mut client = connect_telnet_client();
+        client.send(b"\xff\xfc\x2e");
+        client.wait_for(b"This server requires TLS");
+        client.read_to_end_of_stream();
+        let mut terminal_user = login_without_known_hosts(&[&format!("rfc2217://{at}")]);
+        terminal_user.sees("you have write access");
+        terminal_user.types("x");
+        device.wait_for(b"x");
     });
 }
 
-/// A client with an empty, temporary store of known certificates.
-fn person_who_knows_nobody(arguments: &[&str]) -> Person {
-    let mut command = login_desk::plumb();
+/// Starts a client with an empty, temporary store of known certificates.
+fn login_without_known_hosts(arguments: &[&str]) -> TerminalUser {
+    let mut command = login_harness::plumb();
     command.args(arguments).env("XDG_STATE_HOME", unique("known"));
-    Person::running(command)
+    TerminalUser::running(command)
 }
 
 /// A pyserial script: settings, all byte values in both directions, a BREAK, and a rate that is
@@ -326,17 +331,17 @@ port.close()
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyserial"]
-fn pyserial_works_at_our_console() {
+fn pyserial_uses_a_console_of_plumb_serve() {
     in_new_network(|| {
         let device = Device::new();
         let file = configuration(&device, "rates = [19200]\n");
-        let server = Served::start_with(&["--config", &file]);
-        server.says("is open");
+        let server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
         let mut child = peers::PYSERIAL.command().args(["-c", PYSERIAL]).spawn().unwrap();
         let all: Vec<u8> = (0..=255).collect();
-        device.hears(&all);
-        device.says(&all);
-        device.hears(b"done");
+        device.wait_for(&all);
+        device.send(&all);
+        device.wait_for(b"done");
         assert!(child.wait().unwrap().success());
         std::fs::remove_file(file).unwrap();
     });
@@ -344,44 +349,45 @@ fn pyserial_works_at_our_console() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's ser2net"]
-fn our_client_works_at_the_console_of_ser2net() {
+fn plumb_login_uses_a_console_of_ser2net() {
     in_new_network(|| {
         let device = Device::new();
         let line = format!("serialdev,{},9600n81,local", device.end().path().display());
         let _server = Ser2net::start("telnet(rfc2217),tcp", &line);
-        let mut person = Person::over(&[&format!("rfc2217://{SERVER}:2217?baud=19200")]);
-        person.sees("Escape character");
+        let mut terminal_user =
+            TerminalUser::over(&[&format!("rfc2217://{SERVER}:2217?baud=19200")]);
+        terminal_user.sees("Escape character");
         let speed = || tcgetattr(device.end()).unwrap().output_speed();
-        within_the_limit(|| (speed() == 19_200).then_some(()));
-        person.types("ls\r");
-        device.hears(b"ls\r");
-        device.says(b"boot> ");
-        person.sees("boot> ");
-        person.types("\x1dclose\r");
-        assert_eq!(person.leaves().code(), Some(0));
+        poll_until_timeout(|| (speed() == 19_200).then_some(()));
+        terminal_user.types("ls\r");
+        device.wait_for(b"ls\r");
+        device.send(b"boot> ");
+        terminal_user.sees("boot> ");
+        terminal_user.types("\x1dclose\r");
+        assert_eq!(terminal_user.leaves().code(), Some(0));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's ser2net"]
-fn ser2net_works_at_our_console_and_every_byte_passes() {
+fn ser2net_uses_a_console_of_plumb_serve_and_every_byte_passes() {
     in_new_network(|| {
         let device = Device::new();
         let server = device.serve(&[]);
         let to = format!("telnet(rfc2217),tcp,{SERVER},{PORT}");
         let _peer = Ser2net::start("tcp", &to);
         // ser2net connects to the console when a client connects to ser2net.
-        let mut caller = Caller::at((SERVER, 2217));
-        server.says("10.0.0.1:");
+        let mut client = RawClient::at((SERVER, 2217));
+        server.wait_for_log("10.0.0.1:");
         let all: Vec<u8> = (0..=255).filter(|byte| *byte != ESCAPE).collect();
-        caller.says(&all);
-        device.hears(&all);
-        device.says(&all);
-        caller.hears(&all);
+        client.send(&all);
+        device.wait_for(&all);
+        device.send(&all);
+        client.wait_for(&all);
     });
 }
 
-/// The console's escape key; it is sent twice to pass it to the line.
+/// The console's escape key. A client types the key twice to send it to the line.
 const ESCAPE: u8 = 0x05;
 
 /// A ser2net that listens at port 2217, killed on drop.
@@ -402,9 +408,10 @@ impl Ser2net {
         let mut command = peers::SER2NET.command();
         command.args(["-n", "-c"]).arg(&file);
         let program = os::process::Program::start(&mut command).unwrap();
-        within_the_limit(|| {
+        poll_until_timeout(|| {
             let file = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-            // 10.0.0.1, port 2217, LISTEN. A connection as a probe would already be served.
+            // 10.0.0.1, port 2217, LISTEN. The test does not probe with a connection, because
+            // ser2net would serve it.
             file.contains("0100000A:08A9 00000000:0000 0A").then_some(())
         });
         Self { _program: program, file }

@@ -1,22 +1,23 @@
 //! Denial of service against the running servers: each test is an attack that once worked.
 //!
-//! No test measures time. Work is counted as the server's processor time, in units of one password
-//! check. Progress is the order of replies. Time limits are ten times the promised values.
+//! No test measures time. Work is measured as the server's processor time, in units of one password
+//! check. Progress is measured by the order of replies. Time limits are ten times the documented
+//! values.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[path = "denial/files.rs"]
 mod files;
 #[expect(dead_code, reason = "each crate of tests uses its part of it")]
-mod ftp_desk;
+mod ftp_harness;
 #[expect(dead_code, reason = "each crate of tests uses its part of it")]
-mod login_desk;
+mod login_harness;
 #[path = "denial/logins.rs"]
 mod logins;
-#[path = "denial/others.rs"]
-mod others;
+#[path = "denial/tftp_and_metrics.rs"]
+mod tftp_and_metrics;
 
-use ftp_desk::{Desk, Server};
+use ftp_harness::{Server, TestDirectories};
 use os::process::Program;
 use protocols::time::Duration;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -27,7 +28,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Time limit for a server to exit after SIGTERM: ten times the promised two seconds.
+/// Time limit for a server to exit after SIGTERM: ten times the documented two seconds.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Local addresses that serve as sources of connections.
@@ -55,7 +56,7 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// An FTP control connection from a given source address.
+/// An FTP control connection from a given source address, without a client program.
 struct Control(BufReader<TcpStream>);
 
 impl Control {
@@ -68,7 +69,7 @@ impl Control {
         self.0.get_mut().write_all(commands.replace('\n', "\r\n").as_bytes()).unwrap();
     }
 
-    /// Returns the code of the next reply; 0 at the end of the connection.
+    /// Returns the code of the next reply, or 0 if the server has closed the connection.
     fn reply(&mut self) -> u16 {
         loop {
             let mut line = String::new();
@@ -81,7 +82,7 @@ impl Control {
         }
     }
 
-    fn asks(&mut self, command: &str) -> u16 {
+    fn send_and_read(&mut self, command: &str) -> u16 {
         self.sends(&format!("{command}\n"));
         self.reply()
     }
@@ -89,7 +90,11 @@ impl Control {
     /// Logs in, and returns the replies to greeting, USER and PASS.
     fn logs_in(&mut self, user: &str, password: &str) -> [u16; 3] {
         let greeting = self.reply();
-        [greeting, self.asks(&format!("USER {user}")), self.asks(&format!("PASS {password}"))]
+        [
+            greeting,
+            self.send_and_read(&format!("USER {user}")),
+            self.send_and_read(&format!("PASS {password}")),
+        ]
     }
 
     /// Opens a data connection.
@@ -109,13 +114,14 @@ impl Control {
 const WELCOME: [u16; 3] = [220, 331, 230];
 
 /// Starts an FTP server with the user ann and anonymous users; `lines` go into its table `[ftp]`.
-fn ftp_server(desk: &Desk, lines: &str) -> Server {
-    let users = desk.users_file(&format!("root = \"{}\"", desk.there("").display()));
-    let configuration = desk.here("serve.toml");
+fn ftp_server(directories: &TestDirectories, lines: &str) -> Server {
+    let users =
+        directories.users_file(&format!("root = \"{}\"", directories.remote_path("").display()));
+    let configuration = directories.local_path("serve.toml");
     fs::write(&configuration, format!("[ftp]\nanonymous = true\n{lines}")).unwrap();
     let configuration = configuration.to_str().unwrap();
     let words = ["--config", configuration, "--ftp-users", &users, "--ftp-listen", "127.0.0.1:0"];
-    Server::start(desk, &words)
+    Server::start(directories, &words)
 }
 
 /// Returns the processor time that a program has used so far, in clock ticks.
@@ -136,14 +142,14 @@ fn threads(program: &Program) -> usize {
     fs::read_dir(format!("/proc/{}/task", program.id())).unwrap().count()
 }
 
-/// Sends SIGTERM to a server and checks that it exits in time.
+/// Sends SIGTERM to a server and checks that it exits within [`END_TIMEOUT`].
 fn ends(program: &mut Program) {
     program.signal(Signal::TERM).unwrap();
     let ended = program.wait_for_end(END_TIMEOUT).unwrap();
     assert_eq!(ended.expect("the server ends").code(), Some(0));
 }
 
-/// Reads a connection until its end.
+/// Reads from a connection until the peer closes it.
 fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     _ = stream.read_to_end(&mut bytes);

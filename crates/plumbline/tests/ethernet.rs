@@ -1,12 +1,12 @@
 //! A station on an Ethernet segment with the kernel and Debian's servers.
 //!
-//! Each test has its own network with a TAP: the kernel is 10.0.0.1 on one end, and the station is
-//! on the other. The station runs in the test's thread until the expected event, for at most thirty
-//! seconds; DHCP and Duplicate Address Detection take several of them.
+//! Each test has its own network namespace with a TAP: the kernel has 10.0.0.1 on one end, and the
+//! station is on the other end. The station runs in the test's thread until the expected event, for
+//! at most thirty seconds; DHCP and Duplicate Address Detection take several seconds.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[path = "login_desk/names.rs"]
+#[path = "login_harness/names.rs"]
 mod names;
 
 use names::Names;
@@ -16,13 +16,13 @@ use os::process::Program;
 use os::readiness::{PollFd, PollFlags, wait};
 use os::tun::{Kind, Options, Tun};
 use protocols::application::{Stream, dhcp};
-use protocols::chance::Chance;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
 use protocols::link::{Ethernet, Link};
 use protocols::meter::{Clock, Counter, Meter};
+use protocols::rng::Rng;
 use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
-use protocols::station::{Application, Carried, Opening, Scheduler, Station};
+use protocols::station::{Application, Opening, Scheduler, Station, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Profile;
 use protocols::{Cx, station};
@@ -42,36 +42,38 @@ const PORT: u16 = 7;
 const LIMIT: Duration = Duration::from_secs(30);
 const TAP: &str = "plumb0";
 
-/// Sends `says`, records received data, and echoes it if `echoes` is set.
+/// Sends `outgoing`, records received data, and echoes it if `echoes` is set.
 #[derive(Debug, Default)]
-struct Talker {
-    says: Vec<u8>,
-    heard: Vec<u8>,
+struct TestApplication {
+    outgoing: Vec<u8>,
+    received: Vec<u8>,
     echoes: bool,
-    /// Number of received bytes after which it closes. It also closes when the peer has closed.
-    closes_after: usize,
+    /// Number of received bytes after which the application closes its connection. It also closes
+    /// the connection after the peer does.
+    close_after_bytes: usize,
     has_closed: bool,
 }
 
-impl Stream for Talker {
+impl Stream for TestApplication {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
-        self.heard.extend_from_slice(data);
+        self.received.extend_from_slice(data);
         if self.echoes {
-            self.says.extend_from_slice(data);
+            self.outgoing.extend_from_slice(data);
         }
-        self.has_closed |= self.closes_after > 0 && self.heard.len() >= self.closes_after;
+        self.has_closed |=
+            self.close_after_bytes > 0 && self.received.len() >= self.close_after_bytes;
     }
 
     fn urgent(&mut self, _is_ahead: bool) {}
 
     fn output(&self) -> &[u8] {
-        &self.says
+        &self.outgoing
     }
 
     fn sent(&mut self, count: usize) {
-        self.says.drain(..count);
+        self.outgoing.drain(..count);
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
@@ -79,7 +81,7 @@ impl Stream for Talker {
     }
 
     fn is_closing(&self) -> bool {
-        self.has_closed && self.says.is_empty()
+        self.has_closed && self.outgoing.is_empty()
     }
 }
 
@@ -88,50 +90,52 @@ struct Host {
     tap: Tun,
     station: Station,
     scheduler: Scheduler,
-    application: Carried<Talker>,
+    application: TcpStreamApp<TestApplication>,
     clock: Monotonic,
-    chance: Chance,
+    rng: Rng,
     meter: Meter,
 }
 
 impl Host {
-    fn new(ipv4: Ipv4, ipv6: Ipv6, talker: Talker, opening: Opening) -> Self {
+    fn new(ipv4: Ipv4, ipv6: Ipv6, application_state: TestApplication, opening: Opening) -> Self {
         let options = Options { kind: Kind::Tap, ..Options::default() };
         let tap = Tun::open_with(Some(TAP), options).unwrap();
         let interface = Interface::named(TAP).unwrap();
         interface.bring_up().unwrap();
-        let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
+        let mut rng = Rng::from_seed(1);
+        let mut meter = Meter::new(Clock::None);
         let clock = Monotonic::start();
-        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let mut cx = Cx { now: clock.now(), rng: &mut rng, meter: &mut meter };
         let link = Link::Ethernet(Ethernet::new(1500));
         let mut station = Station::new(link, station::Settings::default(), &mut cx);
-        let (secret, host_name) = (Secret([1, 2]), b"plumb".to_vec());
+        let secret = Secret([1, 2]);
+        let host_name = b"plumb".to_vec();
         let settings = Settings { mac: MAC, ipv4, ipv6, secret, host_name };
         station.join_segment(settings, &mut cx);
-        let application = Carried::new(talker, opening, Profile::BULK);
+        let application = TcpStreamApp::new(application_state, opening, Profile::BULK);
         let scheduler = Scheduler::default();
-        Self { tap, station, scheduler, application, clock, chance, meter }
+        Self { tap, station, scheduler, application, clock, rng, meter }
     }
 
     /// Returns a host at 10.0.0.2 that echoes received data.
     fn at_fixed_address() -> Self {
-        let talker = Talker { echoes: true, ..Talker::default() };
-        Self::new(fixed(), Ipv6::Off, talker, Opening::Passive { port: PORT })
+        let application_state = TestApplication { echoes: true, ..TestApplication::default() };
+        Self::new(fixed(), Ipv6::Off, application_state, Opening::Passive { port: PORT })
     }
 
     /// Runs the station until `is_done` returns true; panics after thirty seconds.
-    fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+    fn run_until(&mut self, condition: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         let until = self.clock.now() + LIMIT;
         loop {
             self.run();
             if is_done(self) {
                 return;
             }
-            assert!(self.clock.now() < until, "no {what} within thirty seconds");
+            assert!(self.clock.now() < until, "no {condition} within thirty seconds");
             let deadlines = [self.station.deadline(), self.application.deadline()];
             // No descriptor reports the test's own conditions, so they are polled every 20 ms.
-            let look_again = self.clock.now() + Duration::from_millis(20);
-            let next = deadlines.into_iter().flatten().fold(look_again, Instant::min);
+            let next_poll = self.clock.now() + Duration::from_millis(20);
+            let next = deadlines.into_iter().flatten().fold(next_poll, Instant::min);
             let mut ready = [PollFd::new(&self.tap, PollFlags::IN)];
             wait(&mut ready, &self.clock, Some(next)).unwrap();
             self.read();
@@ -141,7 +145,7 @@ impl Host {
     fn run(&mut self) {
         loop {
             let now = self.clock.now();
-            let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+            let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
             self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
             let mut wire = Vec::new();
             if self.station.transmit_into(&mut wire, usize::MAX, &mut cx) == 0 {
@@ -155,7 +159,7 @@ impl Host {
         let mut frame = [0; 2048];
         while let Some(count) = self.tap.read(&mut frame).unwrap() {
             let now = self.clock.now();
-            let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+            let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
             self.station.receive(&frame[..count], &mut cx);
             self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
         }
@@ -163,7 +167,7 @@ impl Host {
 
     fn ping(&mut self, destination: IpAddr) {
         let now = self.clock.now();
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.layers.ping(destination, (1, 1), 56, &mut cx).unwrap();
         self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
     }
@@ -202,13 +206,13 @@ fn on_a_segment(test: impl FnOnce() + Send + 'static) {
 }
 
 /// A temporary directory for a server, removed on drop.
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("plumb-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        let directory = std::env::temp_dir().join(format!("plumb-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        Self(directory)
     }
 
     fn file(&self, name: &str, text: &str) -> String {
@@ -218,7 +222,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
@@ -244,19 +248,19 @@ fn the_kernel_and_the_station_ping_each_other() {
 fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
     on_a_segment(|| {
         let mut host = Host::at_fixed_address();
-        let caller = thread::spawn(|| {
+        let client = thread::spawn(|| {
             let mut socket = TcpStream::connect((OURS, PORT)).unwrap();
-            let said = pattern(1_000_000);
+            let payload = pattern(1_000_000);
             let mut writing = socket.try_clone().unwrap();
-            let written = said.clone();
+            let written = payload.clone();
             let writer = thread::spawn(move || writing.write_all(&written).unwrap());
-            let mut heard = vec![0; said.len()];
-            socket.read_exact(&mut heard).unwrap();
+            let mut received = vec![0; payload.len()];
+            socket.read_exact(&mut received).unwrap();
             writer.join().unwrap();
-            assert!(heard == said);
+            assert!(received == payload);
         });
-        host.run_until("echo", |_| caller.is_finished());
-        caller.join().unwrap();
+        host.run_until("echo", |_| client.is_finished());
+        client.join().unwrap();
     });
 }
 
@@ -267,17 +271,21 @@ fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
-            let (mut caller, _) = listener.accept().unwrap();
-            let mut heard = vec![0; 1_000_000];
-            caller.read_exact(&mut heard).unwrap();
-            caller.write_all(&heard).unwrap();
+            let (mut client, _) = listener.accept().unwrap();
+            let mut received = vec![0; 1_000_000];
+            client.read_exact(&mut received).unwrap();
+            client.write_all(&received).unwrap();
         });
-        let said = pattern(1_000_000);
-        let talker = Talker { says: said.clone(), closes_after: said.len(), ..Talker::default() };
+        let payload = pattern(1_000_000);
+        let application_state = TestApplication {
+            outgoing: payload.clone(),
+            close_after_bytes: payload.len(),
+            ..TestApplication::default()
+        };
         let opening = Opening::Active { local: OURS.into(), remote };
-        let mut host = Host::new(fixed(), Ipv6::Off, talker, opening);
-        host.run_until("echo", |host| host.application.stream.heard.len() == said.len());
-        assert!(host.application.stream.heard == said);
+        let mut host = Host::new(fixed(), Ipv6::Off, application_state, opening);
+        host.run_until("echo", |host| host.application.stream.received.len() == payload.len());
+        assert!(host.application.stream.received == payload);
         host.run_until("end", |_| echo.is_finished());
         echo.join().unwrap();
     });
@@ -289,7 +297,7 @@ fn a_neighbor_that_does_not_exist_is_not_reached() {
     on_a_segment(|| {
         let remote = SocketAddr::from(([10, 0, 0, 77], PORT));
         let opening = Opening::Active { local: OURS.into(), remote };
-        let mut host = Host::new(fixed(), Ipv6::Off, Talker::default(), opening);
+        let mut host = Host::new(fixed(), Ipv6::Off, TestApplication::default(), opening);
         host.run_until("failure", |host| host.meter.counted(Counter::NeighborsUnreachable) > 0);
         assert!(host.meter.counted(Counter::TcpIcmpErrors) > 0);
     });
@@ -297,11 +305,12 @@ fn a_neighbor_that_does_not_exist_is_not_reached() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn the_kernel_with_our_address_is_noticed() {
+fn an_address_conflict_with_the_kernel_is_detected() {
     on_a_segment(|| {
         let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
-        let talker = Talker::default();
-        let mut host = Host::new(ipv4, Ipv6::Off, talker, Opening::Passive { port: PORT });
+        let application_state = TestApplication::default();
+        let mut host =
+            Host::new(ipv4, Ipv6::Off, application_state, Opening::Passive { port: PORT });
         // The kernel does not answer our announcement, but it sends ARP requests with our address
         // as the sender.
         let mut socket = None;
@@ -315,8 +324,9 @@ fn the_kernel_with_our_address_is_noticed() {
 
 /// Waits for a lease with an address in `range`, and checks that the address works.
 fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
-    let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
-    let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
+    let application_state = TestApplication::default();
+    let opening = Opening::Passive { port: PORT };
+    let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, application_state, opening);
     host.run_until("lease", |host| !host.station.address().is_unspecified());
     let lease = host.station.layers.ethernet().unwrap().lease().cloned().unwrap();
     assert!(range.contains(&lease.address.octets()[3]), "{lease:?}");
@@ -330,8 +340,8 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
 }
 
 /// Starts Debian's dnsmasq, which leases 10.0.0.100 to 10.0.0.109.
-fn start_dnsmasq(folder: &Folder) -> Program {
-    let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
+fn start_dnsmasq(directory: &TempDirectory) -> Program {
+    let leases = format!("--dhcp-leasefile={}", directory.0.join("leases").display());
     let mut command = peers::DNSMASQ.command();
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
     command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
@@ -342,27 +352,27 @@ fn start_dnsmasq(folder: &Folder) -> Program {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
-fn dnsmasq_lends_an_address() {
+fn dnsmasq_leases_an_address() {
     on_a_segment(|| {
-        let folder = Folder::new("dnsmasq");
-        let _server = start_dnsmasq(&folder);
+        let directory = TempDirectory::new("dnsmasq");
+        let _server = start_dnsmasq(&directory);
         is_lent_an_address(100..=109);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's busybox"]
-fn the_dhcp_server_of_busybox_lends_an_address() {
+fn the_dhcp_server_of_busybox_leases_an_address() {
     on_a_segment(|| {
-        let folder = Folder::new("udhcpd");
-        let leases = folder.file("leases", "");
-        let pid = folder.0.join("pid").display().to_string();
+        let directory = TempDirectory::new("udhcpd");
+        let leases = directory.file("leases", "");
+        let pid = directory.0.join("pid").display().to_string();
         let text = format!(
             "start 10.0.0.120\nend 10.0.0.129\ninterface plumb0\nlease_file {leases}\n\
              pidfile {pid}\noption subnet 255.255.255.0\noption router 10.0.0.1\n\
              option dns 10.0.0.53\noption lease 3600\n"
         );
-        let configuration = folder.file("conf", &text);
+        let configuration = directory.file("conf", &text);
         let mut command = peers::BUSYBOX.command();
         command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
         let _server = Program::start(&mut command).unwrap();
@@ -400,7 +410,8 @@ fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>
         rogue(HONEST_LEASE, &|forged| forged.transaction ^= 1),
     ];
     if asked.kind == dhcp::Kind::Request {
-        // The transaction ID is not secret: an answer in the name of another server.
+        // Any host on the segment can read the transaction ID, so the rogue can send an
+        // acknowledgment with this ID and its own server identifier.
         forged.push(rogue(HONEST_LEASE, &|_| {}));
         forged.push(rogue(HONEST_LEASE, &|forged| forged.options.server = None));
         forged.push(rogue(Ipv4Addr::UNSPECIFIED, &|forged| forged.kind = dhcp::Kind::Nak));
@@ -429,13 +440,14 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
             server: Some(KERNEL),
             ..dhcp::Options::default()
         };
-        let (op, yours) = (dhcp::Op::Reply, HONEST_LEASE);
+        let op = dhcp::Op::Reply;
+        let yours = HONEST_LEASE;
         let honest = dhcp::Message { op, kind, yours, options, ..asked.clone() };
         let mut answers = hostile_answers(&asked, &honest);
         if asked.options.server.is_none_or(|server| server == KERNEL) {
             answers.push(honest.emit());
         } else {
-            // The rogue withdraws its offer.
+            // The rogue rejects the request for its own offer.
             let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest.clone() };
             refusal.options.server = Some(ROGUE);
             answers.push(refusal.emit());
@@ -449,7 +461,7 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
 // attack row 136
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away() {
+fn a_rogue_dhcp_offer_does_not_prevent_a_valid_lease() {
     on_a_segment(|| {
         let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
         assert!(Command::new("ip").args(route).status().unwrap().success());
@@ -458,8 +470,9 @@ fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away()
         let server = socket.try_clone().unwrap();
         // The thread ends with the test process.
         thread::spawn(move || serve_dhcp_beside_a_rogue(&server));
-        let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
-        let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
+        let application_state = TestApplication::default();
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, application_state, opening);
         host.run_until("lease", |host| !host.station.address().is_unspecified());
         let lease = host.station.layers.ethernet().unwrap().lease().cloned().unwrap();
         assert_eq!((lease.address, lease.server), (HONEST_LEASE, KERNEL));
@@ -471,15 +484,15 @@ fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away()
 }
 
 /// Starts Debian's router daemon, which advertises 2001:db8:7::/64.
-fn start_radvd(folder: &Folder) -> Program {
+fn start_radvd(directory: &TempDirectory) -> Program {
     let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
     assert!(Command::new("ip").args(address).status().unwrap().success());
     let text = "interface plumb0 { AdvSendAdvert on; IgnoreIfMissing on; MinRtrAdvInterval 3;\n\
                 MaxRtrAdvInterval 4; AdvLinkMTU 1400; AdvDefaultPreference high;\n\
                 prefix 2001:db8:7::/64 { AdvOnLink on; AdvAutonomous on; };\n\
                 RDNSS 2001:db8:7::53 { }; };\n";
-    let configuration = folder.file("radvd.conf", text);
-    let pid = folder.0.join("pid").display().to_string();
+    let configuration = directory.file("radvd.conf", text);
+    let pid = directory.0.join("pid").display().to_string();
     let mut command = peers::RADVD.command();
     command.args(["-n", "-C", &configuration, "-p", &pid, "-u", "root", "-m", "stderr"]);
     Program::start(command.stderr(Stdio::null())).unwrap()
@@ -503,10 +516,11 @@ fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
     on_a_segment(|| {
-        let folder = Folder::new("radvd-ping");
-        let _router = start_radvd(&folder);
+        let directory = TempDirectory::new("radvd-ping");
+        let _router = start_radvd(&directory);
         let opening = Opening::Passive { port: PORT };
-        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, Talker::default(), opening);
+        let mut host =
+            Host::new(Ipv4::Off, Ipv6::Autoconfigured, TestApplication::default(), opening);
         let ours = has_a_global_address(&mut host).to_string();
         host.run_beside(&["ping6", "-c", "3", "-i", "0.1", &ours]);
         host.ping(ROUTER.into());
@@ -518,25 +532,25 @@ fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
     on_a_segment(|| {
-        let folder = Folder::new("radvd-called");
-        let _router = start_radvd(&folder);
-        let talker = Talker { echoes: true, ..Talker::default() };
+        let directory = TempDirectory::new("radvd-called");
+        let _router = start_radvd(&directory);
+        let application_state = TestApplication { echoes: true, ..TestApplication::default() };
         let opening = Opening::Passive { port: PORT };
-        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, talker, opening);
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, application_state, opening);
         let ours = has_a_global_address(&mut host);
-        let caller = thread::spawn(move || {
+        let client = thread::spawn(move || {
             let mut socket = TcpStream::connect((ours, PORT)).unwrap();
-            let said = pattern(1_000_000);
+            let payload = pattern(1_000_000);
             let mut writing = socket.try_clone().unwrap();
-            let written = said.clone();
+            let written = payload.clone();
             let writer = thread::spawn(move || writing.write_all(&written).unwrap());
-            let mut heard = vec![0; said.len()];
-            socket.read_exact(&mut heard).unwrap();
+            let mut received = vec![0; payload.len()];
+            socket.read_exact(&mut received).unwrap();
             writer.join().unwrap();
-            assert!(heard == said);
+            assert!(received == payload);
         });
-        host.run_until("echo", |_| caller.is_finished());
-        caller.join().unwrap();
+        host.run_until("echo", |_| client.is_finished());
+        client.join().unwrap();
     });
 }
 
@@ -549,19 +563,23 @@ fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() 
         let listener = TcpListener::bind((ROUTER, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
-            let (mut caller, _) = listener.accept().unwrap();
-            let mut heard = vec![0; 1_000_000];
-            caller.read_exact(&mut heard).unwrap();
-            caller.write_all(&heard).unwrap();
+            let (mut client, _) = listener.accept().unwrap();
+            let mut received = vec![0; 1_000_000];
+            client.read_exact(&mut received).unwrap();
+            client.write_all(&received).unwrap();
         });
-        let said = pattern(1_000_000);
-        let talker = Talker { says: said.clone(), closes_after: said.len(), ..Talker::default() };
+        let payload = pattern(1_000_000);
+        let application_state = TestApplication {
+            outgoing: payload.clone(),
+            close_after_bytes: payload.len(),
+            ..TestApplication::default()
+        };
         let ours = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 2);
         let opening = Opening::Active { local: ours.into(), remote };
         let ipv6 = Ipv6::Static { address: ours, prefix_len: 64, router: Some(ROUTER) };
-        let mut host = Host::new(Ipv4::Off, ipv6, talker, opening);
-        host.run_until("echo", |host| host.application.stream.heard.len() == said.len());
-        assert!(host.application.stream.heard == said);
+        let mut host = Host::new(Ipv4::Off, ipv6, application_state, opening);
+        host.run_until("echo", |host| host.application.stream.received.len() == payload.len());
+        assert!(host.application.stream.received == payload);
         host.run_until("end", |_| echo.is_finished());
         echo.join().unwrap();
     });
@@ -571,10 +589,11 @@ fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() 
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn radvd_gives_a_prefix_a_router_and_a_name_server() {
     on_a_segment(|| {
-        let folder = Folder::new("radvd");
-        let _router = start_radvd(&folder);
-        let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
-        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, talker, opening);
+        let directory = TempDirectory::new("radvd");
+        let _router = start_radvd(&directory);
+        let application_state = TestApplication::default();
+        let opening = Opening::Passive { port: PORT };
+        let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, application_state, opening);
         host.run_until("address", |host| {
             let discovery = host.station.layers.ethernet().unwrap().discovery().unwrap();
             discovery.addresses().iter().count() == 2
@@ -600,14 +619,14 @@ fn logs_in(way: &str, address: IpAddr) {
 fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener) {
     let port = listener.local_addr().unwrap().port().to_string();
     let server = thread::spawn(move || {
-        let (mut caller, _) = listener.accept().unwrap();
-        caller.write_all(b"hello from far away\r\n").unwrap();
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"hello from far away\r\n").unwrap();
     });
     command.args(["login", host, &port, "--via", way, "--timeout", "30"]);
     let output = command.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let reported = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("hello from far away"), "{told}\n{errors}");
+    assert!(reported.contains("hello from far away"), "{reported}\n{errors}");
     server.join().unwrap();
 }
 
@@ -625,19 +644,19 @@ fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
     on_a_segment(|| {
-        let folder = Folder::new("dnsmasq-login");
-        let _server = start_dnsmasq(&folder);
+        let directory = TempDirectory::new("dnsmasq-login");
+        let _server = start_dnsmasq(&directory);
         logs_in("tap:plumb0", KERNEL.into());
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq and radvd"]
-fn a_host_whose_ipv6_is_dead_is_called_by_ipv4_as_soon_as_dnsmasq_has_lent_an_address() {
+fn a_host_with_dead_ipv6_is_reached_over_ipv4_once_dnsmasq_has_leased_an_address() {
     on_a_segment(|| {
-        let folder = Folder::new("both-login");
-        let _router = start_radvd(&folder);
-        let _server = start_dnsmasq(&folder);
+        let directory = TempDirectory::new("both-login");
+        let _router = start_radvd(&directory);
+        let _server = start_dnsmasq(&directory);
         // The IPv6 address lies behind the kernel, which does not forward and sends no ICMP error.
         let names = Names::new("both-login-names", "2001:db8:99::9 far\n10.0.0.1 far\n", "");
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();

@@ -1,20 +1,20 @@
 //! FTP clients of other projects with their default settings at `plumb serve --ftp`: lftp, curl,
-//! wget and Python's ftplib. Each one downloads, uploads, resumes both, works in parallel and
-//! copies directories, as far as it can, in cleartext and in TLS.
+//! wget and Python's ftplib. Each client downloads, uploads, resumes both, transfers in parallel
+//! and copies directories, as far as it supports these functions, in cleartext and in TLS.
 //!
-//! The only settings are those that stop a client at its first error and, with TLS, those that make
-//! it accept a self-signed certificate. The server has its default settings too, except for clients
-//! that do not resume TLS sessions. `ftp_clients_more.rs` has further clients.
+//! The only settings stop a client at its first error and, with TLS, make it accept a self-signed
+//! certificate. The server has its default settings too, except for clients that do not resume TLS
+//! sessions. `ftp_clients_more.rs` has further clients.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
-mod ftp_desk;
+mod ftp_harness;
 mod ftp_trees;
 #[expect(dead_code, reason = "each test program uses a part of it")]
-mod login_desk;
+mod login_harness;
 
-use ftp_desk::{Desk, Server};
+use ftp_harness::{Server, TestDirectories};
 use ftp_trees::{check_tree, make_tree, noise, text};
 use std::fs;
 
@@ -24,160 +24,174 @@ const LFTP_TLS: &str = "set ftp:ssl-allow-anonymous yes; set ftp:ssl-force yes; 
 
 /// Runs commands in lftp, in cleartext and in TLS, each time with a new server; `check` then
 /// inspects the files.
-fn lftp(prepare: fn(&Desk), commands: &str, check: fn(&Desk)) {
+fn lftp(prepare: fn(&TestDirectories), commands: &str, check: fn(&TestDirectories)) {
     for settings in ["", LFTP_TLS] {
-        let desk = Desk::new();
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
-        prepare(&desk);
+        let directories = TestDirectories::new();
+        let server = Server::writable(&directories, "127.0.0.1", &[]);
+        prepare(&directories);
         let script = format!(
             "set cmd:fail-exit yes; set net:max-retries 1; {settings} \
              open ftp://127.0.0.1:{}; {commands}; quit",
             server.port
         );
-        desk.runs("lftp", &["-c", &script], "");
-        check(&desk);
+        directories.run_client_ok("lftp", &["-c", &script], "");
+        check(&directories);
     }
 }
 
 #[test]
 #[ignore = "needs lftp"]
-fn lftp_gets_a_text_that_compresses_and_noise_that_does_not() {
-    let prepare = |desk: &Desk| {
-        fs::write(desk.there("text"), text(300_000)).unwrap();
-        fs::write(desk.there("noise"), noise(300_000)).unwrap();
-        fs::write(desk.there("empty"), "").unwrap();
+fn lftp_downloads_compressible_and_incompressible_files() {
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("text"), text(300_000)).unwrap();
+        fs::write(directories.remote_path("noise"), noise(300_000)).unwrap();
+        fs::write(directories.remote_path("empty"), "").unwrap();
     };
-    lftp(prepare, "get text; get noise; get empty", |desk| {
-        assert!(fs::read(desk.here("text")).unwrap() == text(300_000));
-        assert!(fs::read(desk.here("noise")).unwrap() == noise(300_000));
-        assert!(fs::read(desk.here("empty")).unwrap().is_empty());
+    lftp(prepare, "get text; get noise; get empty", |directories| {
+        assert!(fs::read(directories.local_path("text")).unwrap() == text(300_000));
+        assert!(fs::read(directories.local_path("noise")).unwrap() == noise(300_000));
+        assert!(fs::read(directories.local_path("empty")).unwrap().is_empty());
     });
 }
 
 #[test]
 #[ignore = "needs lftp"]
-fn lftp_puts_a_text_that_compresses_and_noise_that_does_not() {
-    let prepare = |desk: &Desk| {
-        fs::write(desk.here("text"), text(300_000)).unwrap();
-        fs::write(desk.here("noise"), noise(300_000)).unwrap();
-        fs::write(desk.here("empty"), "").unwrap();
-        fs::write(desk.there("text"), "an older version").unwrap();
+fn lftp_uploads_compressible_and_incompressible_files() {
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.local_path("text"), text(300_000)).unwrap();
+        fs::write(directories.local_path("noise"), noise(300_000)).unwrap();
+        fs::write(directories.local_path("empty"), "").unwrap();
+        fs::write(directories.remote_path("text"), "an older version").unwrap();
     };
-    lftp(prepare, "put text; put noise; put empty", |desk| {
-        assert!(fs::read(desk.there("text")).unwrap() == text(300_000));
-        assert!(fs::read(desk.there("noise")).unwrap() == noise(300_000));
-        assert!(fs::read(desk.there("empty")).unwrap().is_empty());
+    lftp(prepare, "put text; put noise; put empty", |directories| {
+        assert!(fs::read(directories.remote_path("text")).unwrap() == text(300_000));
+        assert!(fs::read(directories.remote_path("noise")).unwrap() == noise(300_000));
+        assert!(fs::read(directories.remote_path("empty")).unwrap().is_empty());
     });
 }
 
 #[test]
 #[ignore = "needs lftp"]
 fn lftp_resumes_a_download_and_an_upload() {
-    let prepare = |desk: &Desk| {
-        fs::write(desk.there("down"), text(300_000)).unwrap();
-        fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
-        fs::write(desk.here("up"), text(300_000)).unwrap();
-        fs::write(desk.there("up"), &text(300_000)[..123_456]).unwrap();
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("down"), text(300_000)).unwrap();
+        fs::write(directories.local_path("down"), &text(300_000)[..123_456]).unwrap();
+        fs::write(directories.local_path("up"), text(300_000)).unwrap();
+        fs::write(directories.remote_path("up"), &text(300_000)[..123_456]).unwrap();
     };
-    lftp(prepare, "get -c down; put -c up", |desk| {
-        assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
-        assert!(fs::read(desk.there("up")).unwrap() == text(300_000));
+    lftp(prepare, "get -c down; put -c up", |directories| {
+        assert!(fs::read(directories.local_path("down")).unwrap() == text(300_000));
+        assert!(fs::read(directories.remote_path("up")).unwrap() == text(300_000));
     });
 }
 
 #[test]
 #[ignore = "needs lftp"]
-fn lftp_gets_one_file_by_four_connections() {
-    let prepare = |desk: &Desk| fs::write(desk.there("file"), text(4_000_000)).unwrap();
-    lftp(prepare, "pget -n 4 file", |desk| {
-        assert!(fs::read(desk.here("file")).unwrap() == text(4_000_000));
+fn lftp_downloads_one_file_over_four_connections() {
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("file"), text(4_000_000)).unwrap();
+    };
+    lftp(prepare, "pget -n 4 file", |directories| {
+        assert!(fs::read(directories.local_path("file")).unwrap() == text(4_000_000));
     });
 }
 
 #[test]
 #[ignore = "needs lftp"]
-fn lftp_mirrors_directories_both_ways_by_several_connections() {
-    let prepare = |desk: &Desk| {
-        make_tree(&desk.there("tree"));
-        make_tree(&desk.here("own"));
+fn lftp_mirrors_directories_in_both_directions_over_several_connections() {
+    let prepare = |directories: &TestDirectories| {
+        make_tree(&directories.remote_path("tree"));
+        make_tree(&directories.local_path("own"));
     };
-    lftp(prepare, "mirror --parallel=3 tree; mirror -R --parallel=3 own", |desk| {
-        check_tree(&desk.here("tree"));
-        check_tree(&desk.there("own"));
+    lftp(prepare, "mirror --parallel=3 tree; mirror -R --parallel=3 own", |directories| {
+        check_tree(&directories.local_path("tree"));
+        check_tree(&directories.remote_path("own"));
     });
 }
 
 #[test]
 #[ignore = "needs lftp"]
 fn lftp_lists_a_file_with_its_size() {
-    let prepare = |desk: &Desk| fs::write(desk.there("file"), text(123_456)).unwrap();
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("file"), text(123_456)).unwrap();
+    };
     // `du` queries sizes; `cls` prints the listing.
-    lftp(prepare, "cls -l > listing; du -b file > sizes", |desk| {
+    lftp(prepare, "cls -l > listing; du -b file > sizes", |directories| {
         for name in ["listing", "sizes"] {
-            let said = fs::read_to_string(desk.here(name)).unwrap();
-            assert!(said.contains("123456"), "{said}");
+            let messages = fs::read_to_string(directories.local_path(name)).unwrap();
+            assert!(messages.contains("123456"), "{messages}");
         }
     });
 }
 
 /// curl with the options for one server.
 struct Curl<'a> {
-    desk: &'a Desk,
+    directories: &'a TestDirectories,
     settings: &'a [&'a str],
 }
 
 impl Curl<'_> {
     fn run(&self, words: &[&str]) {
-        self.desk.runs("curl", &[&["-sS", "--fail"], self.settings, words].concat(), "");
+        self.directories.run_client_ok(
+            "curl",
+            &[&["-sS", "--fail"], self.settings, words].concat(),
+            "",
+        );
     }
 }
 
 /// Runs `work` with curl, in cleartext and in TLS.
-fn curl(work: fn(&Desk, &Server, &Curl<'_>)) {
+fn curl(work: fn(&TestDirectories, &Server, &Curl<'_>)) {
     for settings in [&[][..], &["--ssl-reqd", "-k"]] {
-        let desk = Desk::new();
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
-        work(&desk, &server, &Curl { desk: &desk, settings });
+        let directories = TestDirectories::new();
+        let server = Server::writable(&directories, "127.0.0.1", &[]);
+        work(&directories, &server, &Curl { directories: &directories, settings });
     }
 }
 
 #[test]
 #[ignore = "needs curl"]
 fn curl_appends_to_a_file_and_resumes_a_download_and_an_upload() {
-    curl(|desk, server, curl| {
+    curl(|directories, server, curl| {
         let url = |name: &str| server.url("127.0.0.1", name);
-        fs::write(desk.here("tail"), "the tail").unwrap();
-        fs::write(desk.there("appended"), "the head, ").unwrap();
+        fs::write(directories.local_path("tail"), "the tail").unwrap();
+        fs::write(directories.remote_path("appended"), "the head, ").unwrap();
         curl.run(&["--append", "-T", "tail", &url("appended")]);
-        assert_eq!(fs::read_to_string(desk.there("appended")).unwrap(), "the head, the tail");
-        fs::write(desk.there("down"), text(300_000)).unwrap();
-        fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
+        assert_eq!(
+            fs::read_to_string(directories.remote_path("appended")).unwrap(),
+            "the head, the tail"
+        );
+        fs::write(directories.remote_path("down"), text(300_000)).unwrap();
+        fs::write(directories.local_path("down"), &text(300_000)[..123_456]).unwrap();
         curl.run(&["-C", "-", "-o", "down", &url("down")]);
-        assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
-        fs::write(desk.here("up"), text(300_000)).unwrap();
-        fs::write(desk.there("up"), &text(300_000)[..123_456]).unwrap();
+        assert!(fs::read(directories.local_path("down")).unwrap() == text(300_000));
+        fs::write(directories.local_path("up"), text(300_000)).unwrap();
+        fs::write(directories.remote_path("up"), &text(300_000)[..123_456]).unwrap();
         curl.run(&["-C", "-", "-T", "up", &url("up")]);
-        assert!(fs::read(desk.there("up")).unwrap() == text(300_000));
+        assert!(fs::read(directories.remote_path("up")).unwrap() == text(300_000));
     });
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_moves_several_files_at_once() {
-    curl(|desk, server, curl| {
+fn curl_transfers_several_files_in_parallel() {
+    curl(|directories, server, curl| {
         let names = ["a", "b", "c", "d", "e"];
         for (at, name) in names.iter().enumerate() {
-            fs::write(desk.there(name), noise(50_000 + at)).unwrap();
+            fs::write(directories.remote_path(name), noise(50_000 + at)).unwrap();
         }
         let urls = server.url("127.0.0.1", "{a,b,c,d,e}");
         curl.run(&["--parallel", "-o", "#1", &urls]);
         for (at, name) in names.iter().enumerate() {
-            assert!(fs::read(desk.here(name)).unwrap() == noise(50_000 + at), "{name}");
+            assert!(
+                fs::read(directories.local_path(name)).unwrap() == noise(50_000 + at),
+                "{name}"
+            );
         }
         let up = server.url("127.0.0.1", "up/");
         curl.run(&["--parallel", "--ftp-create-dirs", "-T", "{a,b,c,d,e}", &up]);
         for (at, name) in names.iter().enumerate() {
-            let there = fs::read(desk.there("up").join(name)).unwrap();
+            let there = fs::read(directories.remote_path("up").join(name)).unwrap();
             assert!(there == noise(50_000 + at), "{name}");
         }
     });
@@ -186,62 +200,67 @@ fn curl_moves_several_files_at_once() {
 #[test]
 #[ignore = "needs curl"]
 fn curl_uploads_several_files_one_after_another_over_one_control_connection() {
-    curl(|desk, server, curl| {
+    curl(|directories, server, curl| {
         let names = ["a", "b", "c", "d", "e"];
         for (at, name) in names.iter().enumerate() {
-            fs::write(desk.here(name), noise(50_000 + at)).unwrap();
+            fs::write(directories.local_path(name), noise(50_000 + at)).unwrap();
         }
         curl.run(&["-T", "{a,b,c,d,e}", &server.url("127.0.0.1", "")]);
         for (at, name) in names.iter().enumerate() {
-            assert!(fs::read(desk.there(name)).unwrap() == noise(50_000 + at), "{name}");
+            assert!(
+                fs::read(directories.remote_path(name)).unwrap() == noise(50_000 + at),
+                "{name}"
+            );
         }
     });
 }
 
 /// Runs wget with `words` and the URL of `name`, in cleartext and in TLS.
-fn wget(prepare: fn(&Desk), words: &[&str], name: &str, check: fn(&Desk)) {
+fn wget(prepare: fn(&TestDirectories), words: &[&str], name: &str, check: fn(&TestDirectories)) {
     for scheme in ["ftp", "ftps"] {
-        let desk = Desk::new();
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
-        prepare(&desk);
+        let directories = TestDirectories::new();
+        let server = Server::writable(&directories, "127.0.0.1", &[]);
+        prepare(&directories);
         let url = format!("{scheme}://127.0.0.1:{}/{name}", server.port);
         let ends = ["--tries=1", "--no-verbose", "--no-check-certificate"];
-        desk.runs("wget", &[&ends, words, &[&url]].concat(), "");
-        check(&desk);
+        directories.run_client_ok("wget", &[&ends, words, &[&url]].concat(), "");
+        check(&directories);
     }
 }
 
 #[test]
 #[ignore = "needs wget"]
 fn wget_gets_a_file() {
-    let prepare = |desk: &Desk| fs::write(desk.there("file"), text(300_000)).unwrap();
-    wget(prepare, &[], "file", |desk| {
-        assert!(fs::read(desk.here("file")).unwrap() == text(300_000));
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("file"), text(300_000)).unwrap();
+    };
+    wget(prepare, &[], "file", |directories| {
+        assert!(fs::read(directories.local_path("file")).unwrap() == text(300_000));
     });
 }
 
 #[test]
 #[ignore = "needs wget"]
 fn wget_resumes_a_download() {
-    let prepare = |desk: &Desk| {
-        fs::write(desk.there("file"), text(300_000)).unwrap();
-        fs::write(desk.here("file"), &text(300_000)[..123_456]).unwrap();
+    let prepare = |directories: &TestDirectories| {
+        fs::write(directories.remote_path("file"), text(300_000)).unwrap();
+        fs::write(directories.local_path("file"), &text(300_000)[..123_456]).unwrap();
     };
-    wget(prepare, &["--continue"], "file", |desk| {
-        assert!(fs::read(desk.here("file")).unwrap() == text(300_000));
+    wget(prepare, &["--continue"], "file", |directories| {
+        assert!(fs::read(directories.local_path("file")).unwrap() == text(300_000));
     });
 }
 
 #[test]
 #[ignore = "needs wget"]
 fn wget_mirrors_a_directory() {
-    let prepare = |desk: &Desk| make_tree(&desk.there("tree"));
-    wget(prepare, &["--mirror", "--no-host-directories"], "tree/", |desk| {
-        check_tree(&desk.here("tree"));
+    let prepare = |directories: &TestDirectories| make_tree(&directories.remote_path("tree"));
+    wget(prepare, &["--mirror", "--no-host-directories"], "tree/", |directories| {
+        check_tree(&directories.local_path("tree"));
     });
 }
 
-/// ftplib script; `ftp_serve.rs` tests the rest.
+/// ftplib script; `ftp_serve.rs` tests the other functions of ftplib.
 const FTPLIB: &str = r#"
 import ftplib, io, ssl, sys, threading
 port, in_tls = int(sys.argv[1]), sys.argv[2] == "tls"
@@ -291,13 +310,13 @@ ftp.quit()
 
 #[test]
 #[ignore = "needs Python"]
-fn ftplib_resumes_an_upload_and_gets_a_tree_by_one_connection_for_each_file() {
+fn ftplib_resumes_an_upload_and_downloads_a_tree_with_one_connection_per_file() {
     for mode in ["cleartext", "tls"] {
-        let desk = Desk::new();
-        make_tree(&desk.there("tree"));
+        let directories = TestDirectories::new();
+        make_tree(&directories.remote_path("tree"));
         // `FTP_TLS` does not resume TLS sessions; `ftp_serve.rs` has a subclass that does.
         let lines = format!("rights = \"writable\"\nrequires-session-reuse = {}\n", mode != "tls");
-        let server = Server::configured(&desk, &lines, &[]);
-        desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), mode], "");
+        let server = Server::configured(&directories, &lines, &[]);
+        directories.run_client_ok("python3", &["-c", FTPLIB, &server.port.to_string(), mode], "");
     }
 }

@@ -1,58 +1,62 @@
 //! More FTP clients of other projects with their default settings at `plumb serve --ftp`: ncftp,
 //! rclone, aria2, basic-ftp (Node.js) and commons-net (Java). `./x test --long` installs and runs
-//! them; `ftp_clients.rs` has the clients of every test run.
+//! these clients; `ftp_clients.rs` has the clients of every test run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
-mod ftp_desk;
+mod ftp_harness;
 mod ftp_trees;
 #[expect(dead_code, reason = "each test program uses a part of it")]
-mod login_desk;
+mod login_harness;
 
-use ftp_desk::{Desk, Server};
+use ftp_harness::{Server, TestDirectories};
 use ftp_trees::{check_tree, make_tree, noise, text};
 use std::fs;
 use std::process::Command;
 use test_support::peers;
 
-/// Runs a client in the local directory; it must succeed.
-fn runs(desk: &Desk, mut client: Command) {
-    let output = client.current_dir(desk.here("")).env("HOME", desk.here("")).output().unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{client:?}: {said}");
+/// Runs a client in the local directory, and checks that it succeeds.
+fn runs(directories: &TestDirectories, mut client: Command) {
+    let output = client
+        .current_dir(directories.local_path(""))
+        .env("HOME", directories.local_path(""))
+        .output()
+        .unwrap();
+    let messages = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{client:?}: {messages}");
 }
 
 #[test]
 #[ignore = "needs ncftp"]
 fn ncftp_resumes_a_download_appends_and_copies_directories_both_ways() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
     let port = server.port.to_string();
     let at = ["-P", &port, "127.0.0.1"];
     let client = |peer: peers::Peer, options: &[&str], names: &[&str]| {
         let mut command = peer.command();
         command.args(options).args(at).args(names);
-        runs(&desk, command);
+        runs(&directories, command);
     };
-    fs::write(desk.there("down"), text(300_000)).unwrap();
-    fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
+    fs::write(directories.remote_path("down"), text(300_000)).unwrap();
+    fs::write(directories.local_path("down"), &text(300_000)[..123_456]).unwrap();
     client(peers::NCFTPGET, &["-z"], &[".", "/down"]);
-    assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
+    assert!(fs::read(directories.local_path("down")).unwrap() == text(300_000));
     // Uploads are not resumed: with every server, ncftpput 3.2.6 sends the whole file after REST.
-    fs::write(desk.here("up"), text(300_000)).unwrap();
+    fs::write(directories.local_path("up"), text(300_000)).unwrap();
     client(peers::NCFTPPUT, &[], &["/", "up"]);
-    assert!(fs::read(desk.there("up")).unwrap() == text(300_000));
-    fs::write(desk.here("log"), "tail").unwrap();
-    fs::write(desk.there("log"), "head ").unwrap();
+    assert!(fs::read(directories.remote_path("up")).unwrap() == text(300_000));
+    fs::write(directories.local_path("log"), "tail").unwrap();
+    fs::write(directories.remote_path("log"), "head ").unwrap();
     client(peers::NCFTPPUT, &["-A"], &["/", "log"]);
-    assert_eq!(fs::read_to_string(desk.there("log")).unwrap(), "head tail");
-    make_tree(&desk.there("tree"));
-    make_tree(&desk.here("own"));
+    assert_eq!(fs::read_to_string(directories.remote_path("log")).unwrap(), "head tail");
+    make_tree(&directories.remote_path("tree"));
+    make_tree(&directories.local_path("own"));
     client(peers::NCFTPGET, &["-R"], &[".", "/tree"]);
     client(peers::NCFTPPUT, &["-R", "-m"], &["/", "own"]);
-    check_tree(&desk.here("tree"));
-    check_tree(&desk.there("own"));
+    check_tree(&directories.local_path("tree"));
+    check_tree(&directories.remote_path("own"));
 }
 
 /// Returns a command that runs rclone with this server as its remote `there:`.
@@ -77,10 +81,10 @@ fn rclone(server: &Server, in_tls: bool) -> Command {
 #[ignore = "needs rclone"]
 fn rclone_copies_trees_both_ways_and_finds_them_equal() {
     for in_tls in [false, true] {
-        let desk = Desk::new();
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
-        make_tree(&desk.there("tree"));
-        make_tree(&desk.here("own"));
+        let directories = TestDirectories::new();
+        let server = Server::writable(&directories, "127.0.0.1", &[]);
+        make_tree(&directories.remote_path("tree"));
+        make_tree(&directories.local_path("own"));
         for words in [
             ["sync", "there:tree", "tree"],
             ["sync", "own", "there:own"],
@@ -89,22 +93,22 @@ fn rclone_copies_trees_both_ways_and_finds_them_equal() {
         ] {
             let mut command = rclone(&server, in_tls);
             command.args(words);
-            runs(&desk, command);
+            runs(&directories, command);
         }
-        check_tree(&desk.here("tree"));
-        check_tree(&desk.there("own"));
-        assert!(fs::read(desk.there("moved/noise")).unwrap() == noise(70_000));
+        check_tree(&directories.local_path("tree"));
+        check_tree(&directories.remote_path("own"));
+        assert!(fs::read(directories.remote_path("moved/noise")).unwrap() == noise(70_000));
     }
 }
 
 #[test]
 #[ignore = "needs aria2"]
-fn aria2_gets_a_file_by_four_connections_and_resumes_it() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    fs::write(desk.there("file"), text(8_000_000)).unwrap();
-    fs::write(desk.there("half"), text(8_000_000)).unwrap();
-    fs::write(desk.here("half"), &text(8_000_000)[..3_000_000]).unwrap();
+fn aria2_downloads_a_file_over_four_connections_and_resumes_it() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    fs::write(directories.remote_path("file"), text(8_000_000)).unwrap();
+    fs::write(directories.remote_path("half"), text(8_000_000)).unwrap();
+    fs::write(directories.local_path("half"), &text(8_000_000)[..3_000_000]).unwrap();
     for (options, name) in [
         (["--max-connection-per-server=4", "--min-split-size=1M"], "file"),
         (["--continue=true", "--max-tries=1"], "half"),
@@ -112,8 +116,8 @@ fn aria2_gets_a_file_by_four_connections_and_resumes_it() {
         let mut command = peers::ARIA2.command();
         command.args(options).args(["--max-tries=1", "--no-conf"]);
         command.arg(server.url("127.0.0.1", name));
-        runs(&desk, command);
-        assert!(fs::read(desk.here(name)).unwrap() == text(8_000_000), "{name}");
+        runs(&directories, command);
+        assert!(fs::read(directories.local_path(name)).unwrap() == text(8_000_000), "{name}");
     }
 }
 
@@ -138,14 +142,14 @@ const port = Number(process.argv[2]), secure = { no: false, yes: true }[process.
 #[ignore = "needs basic-ftp"]
 fn basic_ftp_copies_trees_both_ways_appends_and_resumes() {
     for secure in ["no", "yes"] {
-        let desk = Desk::new();
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
-        prepare(&desk);
+        let directories = TestDirectories::new();
+        let server = Server::writable(&directories, "127.0.0.1", &[]);
+        prepare(&directories);
         let mut command = peers::NODE.command();
         command.args(["-e", BASIC_FTP]).arg(peers::BASIC_FTP.path());
         command.args([&server.port.to_string(), secure]);
-        runs(&desk, command);
-        check(&desk);
+        runs(&directories, command);
+        check(&directories);
     }
 }
 
@@ -228,35 +232,35 @@ public class Client {
 #[ignore = "needs commons-net"]
 fn commons_net_copies_trees_both_ways_appends_and_resumes() {
     for secure in ["no", "yes"] {
-        let desk = Desk::new();
+        let directories = TestDirectories::new();
         // FTPSClient does not resume TLS sessions.
         let reuse = secure == "no";
         let lines = format!("rights = \"writable\"\nrequires-session-reuse = {reuse}\n");
-        let server = Server::configured(&desk, &lines, &[]);
-        prepare(&desk);
-        fs::write(desk.here("Client.java"), COMMONS_NET).unwrap();
+        let server = Server::configured(&directories, &lines, &[]);
+        prepare(&directories);
+        fs::write(directories.local_path("Client.java"), COMMONS_NET).unwrap();
         let mut command = peers::JAVA.command();
         command.arg("--class-path").arg(peers::COMMONS_NET.path());
         command.args(["Client.java", &server.port.to_string(), secure]);
-        runs(&desk, command);
-        check(&desk);
+        runs(&directories, command);
+        check(&directories);
     }
 }
 
 /// Creates the files that the library clients copy.
-fn prepare(desk: &Desk) {
-    make_tree(&desk.there("tree"));
-    make_tree(&desk.here("own"));
-    fs::write(desk.here("tail"), "tail").unwrap();
-    fs::write(desk.there("log"), "head ").unwrap();
-    fs::write(desk.there("down"), text(300_000)).unwrap();
-    fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
+fn prepare(directories: &TestDirectories) {
+    make_tree(&directories.remote_path("tree"));
+    make_tree(&directories.local_path("own"));
+    fs::write(directories.local_path("tail"), "tail").unwrap();
+    fs::write(directories.remote_path("log"), "head ").unwrap();
+    fs::write(directories.remote_path("down"), text(300_000)).unwrap();
+    fs::write(directories.local_path("down"), &text(300_000)[..123_456]).unwrap();
 }
 
 /// Checks the files that the library clients have copied.
-fn check(desk: &Desk) {
-    check_tree(&desk.here("tree"));
-    check_tree(&desk.there("own"));
-    assert_eq!(fs::read_to_string(desk.there("log")).unwrap(), "head tail");
-    assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
+fn check(directories: &TestDirectories) {
+    check_tree(&directories.local_path("tree"));
+    check_tree(&directories.remote_path("own"));
+    assert_eq!(fs::read_to_string(directories.remote_path("log")).unwrap(), "head tail");
+    assert!(fs::read(directories.local_path("down")).unwrap() == text(300_000));
 }

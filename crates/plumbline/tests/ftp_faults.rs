@@ -1,16 +1,17 @@
-//! `plumb` as a client of FTP servers that each deviate from the protocol in one way: either it
-//! adapts by itself and the file arrives whole, or it prints an error that names the failed step.
+//! `plumb` as a client of FTP servers that each deviate from the protocol in one way. Either plumb
+//! adapts by itself and the whole file arrives, or plumb prints an error that names the failed
+//! step.
 //!
-//! The list follows the switches that other clients have for such servers. These tests set no
-//! switches.
+//! The list of faults follows the options that other clients have for such servers. These tests set
+//! no such options.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
-mod odd_ftp;
+mod faulty_ftp;
 
-use odd_ftp::{Cut, Odd, Quirk};
+use faulty_ftp::{Cut, FaultyFtpServer, Quirk};
 use os::process::Program;
 use protocols::time::Duration;
 use std::collections::VecDeque;
@@ -134,7 +135,7 @@ const REPLIES: &[Row] = &[
         "a size in 150 that is too large",
         &[Begins("150 x (999999 bytes)"), On("SIZE", "500 what?"), On("MDTM", "500 what?")],
         Get,
-        Says("bytes came instead of"),
+        Says("bytes arrived instead of"),
     ),
     (
         "a size in 150, and no SIZE",
@@ -295,16 +296,16 @@ const SECURED: &[Row] = &[
     ("TLS from the first byte on, and PROT later", &[ImplicitTls, ProtectsLater], Put, Arrives),
 ];
 
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("plumb-odd-{}-{count}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        Self(directory)
     }
 
     fn read(&self, name: &str) -> Option<Vec<u8>> {
@@ -312,7 +313,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
@@ -333,14 +334,14 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn arguments(job: Job, base: &str, folder: &Folder) -> Vec<String> {
-    let here = folder.0.join("file");
+fn arguments(job: Job, base: &str, directory: &TempDirectory) -> Vec<String> {
+    let here = directory.0.join("file");
     let url = |name: &str| format!("{base}/{name}");
     let words: Vec<String> = match job {
         Get => vec!["get".into(), url("file"), "file".into()],
         GetOf(name) => vec!["get".into(), url(name), "file".into()],
         Continue(len) => {
-            let part = folder.0.join("file.part");
+            let part = directory.0.join("file.part");
             fs::write(&part, content(0, SIZE).get(..len).unwrap()).unwrap();
             // 2020-01-02 03:04:05 UTC, the time that MDTM reports.
             let time = std::time::UNIX_EPOCH + Duration::from_secs(1_577_934_245);
@@ -367,63 +368,65 @@ fn arguments(job: Job, base: &str, folder: &Folder) -> Vec<String> {
 
 /// Runs one row, and returns a short description of plumb's reaction.
 fn react((fault, quirks, job, outcome): Row) -> String {
-    let (odd, folder) = (Odd::start(quirks, &files()), Folder::new());
+    let server = FaultyFtpServer::start(quirks, &files());
+    let directory = TempDirectory::new();
     let scheme = match () {
         () if quirks.contains(&Tls) => "ftpes",
         () if quirks.contains(&ImplicitTls) => "ftps",
         () => "ftp",
     };
-    let base = format!("{scheme}://127.0.0.1:{}", odd.port);
+    let base = format!("{scheme}://127.0.0.1:{}", server.port);
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.args(arguments(job, &base, &folder)).current_dir(&folder.0).stdin(Stdio::null());
-    command.env("XDG_STATE_HOME", &folder.0).env("HOME", &folder.0);
+    command.args(arguments(job, &base, &directory)).current_dir(&directory.0).stdin(Stdio::null());
+    command.env("XDG_STATE_HOME", &directory.0).env("HOME", &directory.0);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut plumb = Program::start(&mut command).unwrap();
     let status = plumb.wait_for_end(LIMIT).unwrap();
-    let status = status.unwrap_or_else(|| panic!("{fault}: plumb hangs: {:?}", odd.heard()));
-    let (mut printed, mut said) = (String::new(), String::new());
-    plumb.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-    plumb.child().stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    let place = format!("{fault}: {said}{printed}{:?}", odd.heard());
-    let last = said.lines().last().unwrap_or_default();
+    let status = status.unwrap_or_else(|| panic!("{fault}: plumb hangs: {:?}", server.received()));
+    let mut stdout = String::new();
+    let mut messages = String::new();
+    plumb.child().stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    plumb.child().stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+    let place = format!("{fault}: {messages}{stdout}{:?}", server.received());
+    let last = messages.lines().last().unwrap_or_default();
     match outcome {
         Says(part) => {
             assert_eq!(status.code(), Some(1), "{place}");
             assert!(last.contains(part), "{place}");
-            assert!(folder.read("file").is_none() || matches!(job, Put | Mail), "{place}");
+            assert!(directory.read("file").is_none() || matches!(job, Put | Mail), "{place}");
         }
         Prints(part) => {
             assert!(status.success(), "{place}");
-            assert!(printed.lines().any(|line| line == part || line.ends_with(part)), "{place}");
-            assert!(!printed.contains(".."), "{place}");
+            assert!(stdout.lines().any(|line| line == part || line.ends_with(part)), "{place}");
+            assert!(!stdout.contains(".."), "{place}");
         }
         Arrives => {
             assert!(status.success(), "{place}");
-            assert!(is_whole(job, &odd, &folder), "{place}");
+            assert!(is_whole(job, &server, &directory), "{place}");
         }
     }
-    format!("{fault:44} {}", reaction(last, &printed, &odd.heard()))
+    format!("{fault:44} {}", reaction(last, &stdout, &server.received()))
 }
 
-fn is_whole(job: Job, odd: &Odd, folder: &Folder) -> bool {
+fn is_whole(job: Job, server: &FaultyFtpServer, directory: &TempDirectory) -> bool {
     match job {
-        GetOf("dir/f1") => folder.read("file") == odd.file("dir/f1"),
-        GetOf(_) => folder.read("file") == odd.file("a\u{ff}b"),
-        GetAll => {
-            ["f1", "f2"].iter().all(|name| folder.read(name) == odd.file(&format!("dir/{name}")))
-        }
-        Put => odd.file("new") == folder.read("file"),
-        Mail => odd.file("mail/ann").as_deref() == Some(b"dear\r\nann\r\n"),
-        _ => folder.read("file") == odd.file("file"),
+        GetOf("dir/f1") => directory.read("file") == server.file("dir/f1"),
+        GetOf(_) => directory.read("file") == server.file("a\u{ff}b"),
+        GetAll => ["f1", "f2"]
+            .iter()
+            .all(|name| directory.read(name) == server.file(&format!("dir/{name}"))),
+        Put => server.file("new") == directory.read("file"),
+        Mail => server.file("mail/ann").as_deref() == Some(b"dear\r\nann\r\n"),
+        _ => directory.read("file") == server.file("file"),
     }
 }
 
 /// Returns a short description of the last message or of the commands that plumb sent.
-fn reaction(last: &str, printed: &str, heard: &[String]) -> String {
+fn reaction(last: &str, stdout: &str, received: &[String]) -> String {
     let usual = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
-    let done: Vec<_> = heard.iter().map(String::as_str).filter(|v| !usual.contains(v)).collect();
-    let said = if last.is_empty() { printed.lines().last().unwrap_or_default() } else { last };
-    format!("{} | {said}", done.join(" "))
+    let done: Vec<_> = received.iter().map(String::as_str).filter(|v| !usual.contains(v)).collect();
+    let messages = if last.is_empty() { stdout.lines().last().unwrap_or_default() } else { last };
+    format!("{} | {messages}", done.join(" "))
 }
 
 /// Runs all rows, several at a time, and prints the result of each.
@@ -449,31 +452,31 @@ fn all(rows: &[Row]) {
 }
 
 #[test]
-fn whatever_the_way_of_the_data_the_file_arrives_or_a_sentence_says_why_not() {
+fn for_every_data_connection_fault_the_file_arrives_or_an_error_explains_why() {
     all(WAYS);
 }
 
 #[test]
-fn whatever_replies_look_like_the_file_arrives_or_a_sentence_says_why_not() {
+fn for_every_reply_format_the_file_arrives_or_an_error_explains_why() {
     all(REPLIES);
 }
 
 #[test]
-fn whatever_the_server_knows_the_file_arrives_or_a_sentence_says_why_not() {
+fn for_every_feature_set_the_file_arrives_or_an_error_explains_why() {
     all(LOGINS);
 }
 
 #[test]
-fn whatever_breaks_the_file_arrives_or_a_sentence_says_why_not() {
+fn for_every_interruption_the_file_arrives_or_an_error_explains_why() {
     all(TRANSFERS);
 }
 
 #[test]
-fn whatever_a_listing_looks_like_its_files_are_found() {
+fn for_every_listing_format_the_files_are_found() {
     all(LISTINGS);
 }
 
 #[test]
-fn whatever_tls_lacks_the_file_arrives_or_a_sentence_says_why_not() {
+fn for_every_tls_fault_the_file_arrives_or_an_error_explains_why() {
     all(SECURED);
 }

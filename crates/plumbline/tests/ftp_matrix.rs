@@ -1,47 +1,50 @@
 //! FTP servers and clients of other projects against plumb: in cleartext and TLS, passive and
 //! active, over IPv4 and IPv6, uploads and downloads, with the bytes compared.
 //!
-//! Each test has its own network, in which all servers listen at 127.0.0.1 and fd00::1. It writes
-//! its matrix to stderr: a cell is `ok`, `-` if the peer does not support the case, `no root` if
-//! only root of the machine can start the server, or `FAILED`. With `PLUMB_LONG=1` each cell
-//! transfers files of more sizes.
+//! Each test has its own network namespace, in which all servers listen at 127.0.0.1 and fd00::1.
+//! The test writes its matrix to stderr: a cell is `ok`, `-` if the peer does not support the case,
+//! `no root` if only root of the machine can start the server, or `FAILED`. With `PLUMB_LONG=1`
+//! each cell transfers files of more sizes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 mod ftp_matrix {
+    pub(crate) mod ftp_clients;
+    pub(crate) mod ftp_servers;
     pub(crate) mod matrix;
-    pub(crate) mod servers;
-    pub(crate) mod users;
 }
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
+use ftp_matrix::ftp_clients::ClientProgram;
+use ftp_matrix::ftp_servers::{Kind, Server};
 use ftp_matrix::matrix::{Case, Matrix, Outcome};
-use ftp_matrix::servers::{Kind, Server};
-use ftp_matrix::users::User;
-use login_desk::in_network_of;
+use login_harness::in_network_of;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-/// Commands that set up the network. lftp connects to ::1 only if another IPv6 address exists, and
-/// then sends `::` as its own in EPRT; so the servers also listen at fd00::1.
+/// Commands of `ip` that set up the network namespace. lftp connects to ::1 only if another IPv6
+/// address exists, and then sends `::` as its own address in EPRT; so the servers also listen at
+/// fd00::1.
 const NETWORK: &[&[&str]] =
     &[&["link", "set", "lo", "up"], &["address", "add", "fd00::1/128", "dev", "lo"]];
 
 /// A temporary directory, removed on drop.
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     /// Creates the directory with `root` for served files and `root/in` for uploads.
     fn new(name: &str) -> Self {
         let path =
             std::env::temp_dir().join(format!("plumb-ftp-matrix-{name}-{}", std::process::id()));
-        for (folder, mode) in [("", 0o755), ("root", 0o755), ("root/in", 0o777), ("empty", 0o755)] {
-            let folder = path.join(folder);
-            fs::create_dir_all(&folder).unwrap();
-            fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        for (directory, mode) in
+            [("", 0o755), ("root", 0o755), ("root/in", 0o777), ("empty", 0o755)]
+        {
+            let directory = path.join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
         }
         for size in sizes() {
             let file = path.join(format!("root/f{size}"));
@@ -52,9 +55,9 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
-        // A directory that is left behind does no harm.
+        // A remaining temporary directory does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -75,27 +78,29 @@ fn content(len: usize) -> Vec<u8> {
 }
 
 /// Has a client upload and download the files, and compares the bytes.
-fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
-    let here = folder.0.join(format!("here-{}-{}-{case}", server.kind.name(), user.name()));
+fn moves(server: &Server, client: ClientProgram, case: Case, directory: &TempDirectory) -> Outcome {
+    let here = directory.0.join(format!("here-{}-{}-{case}", server.kind.name(), client.name()));
     fs::create_dir_all(&here).unwrap();
     for &size in sizes() {
-        let name = format!("{}-{}-{case}-{size}", server.kind.name(), user.name());
+        let name = format!("{}-{}-{case}-{size}", server.kind.name(), client.name());
         let source = here.join(&name);
         fs::write(&source, content(size)).unwrap();
-        let Some(outcome) = user.sends(server, case, &here, &name) else { return Outcome::Unknown };
-        if let Err(said) = outcome {
-            return Outcome::Failed(format!("to send {size} bytes: {said}"));
+        let Some(outcome) = client.sends(server, case, &here, &name) else {
+            return Outcome::Unknown;
+        };
+        if let Err(messages) = outcome {
+            return Outcome::Failed(format!("to send {size} bytes: {messages}"));
         }
-        let sent = folder.0.join("root/in").join(&name);
+        let sent = directory.0.join("root/in").join(&name);
         if fs::read(&sent).ok() != Some(content(size)) {
             return Outcome::Failed(format!("{size} bytes are others at the server"));
         }
         _ = fs::remove_file(&source);
-        let Some(outcome) = user.gets(server, case, &here, &format!("f{size}")) else {
+        let Some(outcome) = client.gets(server, case, &here, &format!("f{size}")) else {
             return Outcome::Unknown;
         };
-        if let Err(said) = outcome {
-            return Outcome::Failed(format!("to get {size} bytes: {said}"));
+        if let Err(messages) = outcome {
+            return Outcome::Failed(format!("to get {size} bytes: {messages}"));
         }
         if fs::read(here.join(format!("f{size}"))).ok() != Some(content(size)) {
             return Outcome::Failed(format!("{size} bytes are others here"));
@@ -105,13 +110,18 @@ fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
 }
 
 /// Has one client try every case at the two servers of a kind.
-fn row(servers: &[Server], kind: Kind, user: User, folder: &Folder) -> Vec<(Case, Outcome)> {
+fn row(
+    servers: &[Server],
+    kind: Kind,
+    client: ClientProgram,
+    directory: &TempDirectory,
+) -> Vec<(Case, Outcome)> {
     let of = |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
     Case::ALL
         .into_iter()
         .map(|case| {
             let outcome = match of(case.is_v6) {
-                Some(server) => moves(server, user, case, folder),
+                Some(server) => moves(server, client, case, directory),
                 None => Outcome::NoRoot,
             };
             (case, outcome)
@@ -121,15 +131,16 @@ fn row(servers: &[Server], kind: Kind, user: User, folder: &Folder) -> Vec<(Case
 
 #[test]
 #[ignore = "needs root or a user namespace, and the FTP servers"]
-fn our_user_moves_files_at_every_server() {
+fn plumb_transfers_files_with_every_server() {
     in_network_of(NETWORK, || {
-        let folder = Folder::new("servers");
-        let servers = Server::start_all(&folder.0, &Kind::ALL);
+        let directory = TempDirectory::new("servers");
+        let servers = Server::start_all(&directory.0, &Kind::ALL);
         let mut matrix = Matrix::new("plumb get and put at these servers");
         let rows: Vec<_> = thread::scope(|scope| {
             let row = |kind| {
-                let (servers, folder) = (&servers, &folder);
-                (kind, scope.spawn(move || row(servers, kind, User::Plumb, folder)))
+                let servers = &servers;
+                let directory = &directory;
+                (kind, scope.spawn(move || row(servers, kind, ClientProgram::Plumb, directory)))
             };
             let threads: Vec<_> = Kind::ALL.into_iter().map(row).collect();
             threads.into_iter().map(|(kind, thread)| (kind, thread.join().unwrap())).collect()
@@ -143,22 +154,23 @@ fn our_user_moves_files_at_every_server() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and the programs of FTP users"]
-fn every_user_program_moves_files_at_our_server() {
+fn every_client_program_transfers_files_with_plumb_serve() {
     in_network_of(NETWORK, || {
-        let folder = Folder::new("users");
-        let servers = Server::start_all(&folder.0, &[Kind::Plumb]);
+        let directory = TempDirectory::new("users");
+        let servers = Server::start_all(&directory.0, &[Kind::Plumb]);
         let mut matrix = Matrix::new("these programs at plumb serve --ftp");
         let rows: Vec<_> = thread::scope(|scope| {
-            let row = |user: User| {
-                let (servers, folder) = (&servers, &folder);
-                user.meet();
-                (user, scope.spawn(move || row(servers, Kind::Plumb, user, folder)))
+            let row = |client: ClientProgram| {
+                let servers = &servers;
+                let directory = &directory;
+                client.meet();
+                (client, scope.spawn(move || row(servers, Kind::Plumb, client, directory)))
             };
-            let threads: Vec<_> = User::ALL.into_iter().map(row).collect();
-            threads.into_iter().map(|(user, thread)| (user, thread.join().unwrap())).collect()
+            let threads: Vec<_> = ClientProgram::ALL.into_iter().map(row).collect();
+            threads.into_iter().map(|(client, thread)| (client, thread.join().unwrap())).collect()
         });
-        for (user, row) in rows {
-            matrix.add(user.name(), row);
+        for (client, row) in rows {
+            matrix.add(client.name(), row);
         }
         matrix.conclude();
     });

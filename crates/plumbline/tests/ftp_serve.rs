@@ -6,24 +6,24 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+#[path = "ftp_serve/aborted_transfers.rs"]
+mod aborted_transfers;
 #[path = "ftp_serve/administration.rs"]
 mod administration;
-#[path = "ftp_serve/broken_off.rs"]
-mod broken_off;
 #[path = "ftp_serve/data_tls.rs"]
 mod data_tls;
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod ftp_desk;
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
-#[path = "ftp_serve/own_host.rs"]
-mod own_host;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod ftp_harness;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 #[path = "ftp_serve/system_users.rs"]
 mod system_users;
 #[path = "ftp_serve/uploads.rs"]
 mod uploads;
+#[path = "ftp_serve/userspace_host.rs"]
+mod userspace_host;
 
-use ftp_desk::{Desk, Line, Server, pattern};
+use ftp_harness::{ControlConnection, Server, TestDirectories, pattern};
 use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
@@ -32,129 +32,140 @@ use std::path::Path;
 use std::process::Stdio;
 
 fn curl_works(ip: &str, words: &[&str], server_words: &[&str]) {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, ip, server_words);
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, ip, server_words);
     let data = pattern(3_000_000);
-    fs::write(desk.here("up"), &data).unwrap();
-    fs::create_dir(desk.there("folder")).unwrap();
+    fs::write(directories.local_path("up"), &data).unwrap();
+    fs::create_dir(directories.remote_path("folder")).unwrap();
     let curl = |more: &[&str]| {
         let words = [&["-sS", "--max-time", "60"], words, more].concat();
-        desk.runs("curl", &words, "")
+        directories.run_client_ok("curl", &words, "")
     };
     curl(&["-T", "up", &server.url(ip, "folder/file")]);
-    assert!(fs::read(desk.there("folder/file")).unwrap() == data);
+    assert!(fs::read(directories.remote_path("folder/file")).unwrap() == data);
     curl(&["-o", "down", &server.url(ip, "folder/file")]);
-    assert!(fs::read(desk.here("down")).unwrap() == data);
-    fs::write(desk.here("down"), &data[..1_000_001]).unwrap();
+    assert!(fs::read(directories.local_path("down")).unwrap() == data);
+    fs::write(directories.local_path("down"), &data[..1_000_001]).unwrap();
     curl(&["-C", "-", "-o", "down", &server.url(ip, "folder/file")]);
-    assert!(fs::read(desk.here("down")).unwrap() == data);
+    assert!(fs::read(directories.local_path("down")).unwrap() == data);
     assert!(curl(&[&server.url(ip, "folder/")]).contains("3000000"));
     let url = server.url(ip, "");
     curl(&["-Q", "RNFR folder/file", "-Q", "RNTO other", "-Q", "RMD folder", &url]);
-    assert!(desk.there("other").exists() && !desk.there("folder").exists());
+    assert!(
+        directories.remote_path("other").exists() && !directories.remote_path("folder").exists()
+    );
     curl(&["-Q", "DELE other", &url]);
-    assert_eq!(fs::read_dir(desk.there("")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directories.remote_path("")).unwrap().count(), 0);
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_works_in_clear_over_ipv4() {
+fn curl_works_in_plaintext_over_ipv4() {
     curl_works("127.0.0.1", &[], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_works_in_clear_over_ipv6() {
+fn curl_works_in_plaintext_over_ipv6() {
     curl_works("[::1]", &[], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_works_where_it_listens_itself() {
+fn curl_works_in_active_mode() {
     curl_works("127.0.0.1", &["-P", "-"], &[]);
     curl_works("[::1]", &["-P", "-"], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_works_where_tls_is_required() {
+fn curl_works_if_tls_is_required() {
     curl_works("127.0.0.1", &["--ssl-reqd", "-k"], &["--ftp-tls", "required"]);
 }
 
 // attack row 97
 #[test]
 #[ignore = "needs curl"]
-fn a_data_connection_in_tls_that_is_not_the_sessions_is_refused() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"secret").unwrap();
-    let server = Server::configured(&desk, "", &[]);
+fn a_data_connection_that_does_not_resume_the_tls_session_is_refused() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"secret").unwrap();
+    let server = Server::configured(&directories, "", &[]);
     let url = server.url("127.0.0.1", "file");
     let words = ["-sS", "--max-time", "30", "--ssl-reqd", "-k", &url];
-    assert_eq!(desk.runs("curl", &words, ""), "secret");
+    assert_eq!(directories.run_client_ok("curl", &words, ""), "secret");
     let words = [&words[..], &["--no-sessionid"]].concat();
-    assert!(!desk.tries("curl", &words, "").status.success());
-    server.says("did not resume the TLS session");
+    assert!(!directories.run_client("curl", &words, "").status.success());
+    server.wait_for_log("did not resume the TLS session");
 }
 
 #[test]
 #[ignore = "needs lftp"]
 fn lftp_works_in_tls_and_mirrors() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &["--ftp-tls", "required"]);
-    fs::create_dir_all(desk.here("tree/deep")).unwrap();
-    fs::write(desk.here("tree/a"), pattern(100_000)).unwrap();
-    fs::write(desk.here("tree/deep/b"), pattern(10)).unwrap();
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &["--ftp-tls", "required"]);
+    fs::create_dir_all(directories.local_path("tree/deep")).unwrap();
+    fs::write(directories.local_path("tree/a"), pattern(100_000)).unwrap();
+    fs::write(directories.local_path("tree/deep/b"), pattern(10)).unwrap();
     let script = format!(
         "set ssl:verify-certificate no; set ftp:ssl-allow-anonymous yes; set net:max-retries 1; set cmd:fail-exit yes; \
          open ftp://127.0.0.1:{}; mirror -R tree far; mirror far back; ls far; \
          mv far/a far/c; rm far/c; quit",
         server.port
     );
-    desk.runs("lftp", &["-c", &script], "");
-    assert!(fs::read(desk.here("back/a")).unwrap() == pattern(100_000));
-    assert!(fs::read(desk.here("back/deep/b")).unwrap() == pattern(10));
-    assert!(!desk.there("far/a").exists() && !desk.there("far/c").exists());
+    directories.run_client_ok("lftp", &["-c", &script], "");
+    assert!(fs::read(directories.local_path("back/a")).unwrap() == pattern(100_000));
+    assert!(fs::read(directories.local_path("back/deep/b")).unwrap() == pattern(10));
+    assert!(
+        !directories.remote_path("far/a").exists() && !directories.remote_path("far/c").exists()
+    );
 }
 
 #[test]
 #[ignore = "needs ncftp"]
-fn ncftp_puts_lists_and_gets() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    fs::write(desk.here("file"), pattern(70_000)).unwrap();
+fn ncftp_uploads_lists_and_downloads() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    fs::write(directories.local_path("file"), pattern(70_000)).unwrap();
     let port = server.port.to_string();
-    desk.runs("ncftpput", &["-P", &port, "127.0.0.1", "/", "file"], "");
-    assert!(fs::read(desk.there("file")).unwrap() == pattern(70_000));
-    assert!(desk.runs("ncftpls", &["-P", &port, "ftp://127.0.0.1/"], "").contains("file"));
-    fs::remove_file(desk.here("file")).unwrap();
-    desk.runs("ncftpget", &["-P", &port, "127.0.0.1", ".", "/file"], "");
-    assert!(fs::read(desk.here("file")).unwrap() == pattern(70_000));
+    directories.run_client_ok("ncftpput", &["-P", &port, "127.0.0.1", "/", "file"], "");
+    assert!(fs::read(directories.remote_path("file")).unwrap() == pattern(70_000));
+    assert!(
+        directories
+            .run_client_ok("ncftpls", &["-P", &port, "ftp://127.0.0.1/"], "")
+            .contains("file")
+    );
+    fs::remove_file(directories.local_path("file")).unwrap();
+    directories.run_client_ok("ncftpget", &["-P", &port, "127.0.0.1", ".", "/file"], "");
+    assert!(fs::read(directories.local_path("file")).unwrap() == pattern(70_000));
 }
 
 fn classic_works(program: &str, words: &[&str]) {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    fs::write(desk.here("file"), pattern(70_000)).unwrap();
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    fs::write(directories.local_path("file"), pattern(70_000)).unwrap();
     let typed = format!(
         "open 127.0.0.1 {}\nuser ftp a@b\nbinary\nput file first\nrename first second\n\
          get second back\nls\nput file third\ndelete third\nquit\n",
         server.port
     );
-    let said = desk.runs(program, words, &typed);
-    assert!(fs::read(desk.here("back")).unwrap() == pattern(70_000), "{said}");
-    assert!(desk.there("second").exists() && !desk.there("third").exists(), "{said}");
+    let messages = directories.run_client_ok(program, words, &typed);
+    assert!(fs::read(directories.local_path("back")).unwrap() == pattern(70_000), "{messages}");
+    assert!(
+        directories.remote_path("second").exists() && !directories.remote_path("third").exists(),
+        "{messages}"
+    );
 }
 
 #[test]
 #[ignore = "needs tnftp"]
-fn tnftp_works_passive_and_active() {
+fn tnftp_works_in_passive_and_active_mode() {
     classic_works("tnftp", &["-n", "-v"]);
     classic_works("tnftp", &["-n", "-v", "-A"]);
 }
 
 #[test]
 #[ignore = "needs inetutils-ftp"]
-fn inetutils_works_passive_and_active() {
+fn inetutils_works_in_passive_and_active_mode() {
     classic_works("inetutils-ftp", &["-n", "-v", "-p"]);
     classic_works("inetutils-ftp", &["-n", "-v", "-A"]);
 }
@@ -223,135 +234,152 @@ print("all is well")
 
 #[test]
 #[ignore = "needs Python"]
-fn ftplib_works_in_clear_and_in_tls_passive_and_active() {
-    let desk = Desk::new();
-    let strict = Server::writable(&desk, "127.0.0.1", &[]);
+fn ftplib_works_in_plaintext_and_tls_in_passive_and_active_mode() {
+    let directories = TestDirectories::new();
+    let strict = Server::writable(&directories, "127.0.0.1", &[]);
     let lines = "rights = \"writable\"\nrequires-session-reuse = false\n";
-    let lenient = Server::configured(&desk, lines, &[]);
+    let lenient = Server::configured(&directories, lines, &[]);
     for (server, how) in [(&strict, "clear"), (&lenient, "tls"), (&strict, "resuming")] {
-        let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), how], "");
-        assert!(said.contains("all is well"), "{how}: {said}");
+        let messages = directories.run_client_ok(
+            "python3",
+            &["-c", FTPLIB, &server.port.to_string(), how],
+            "",
+        );
+        assert!(messages.contains("all is well"), "{how}: {messages}");
     }
 }
 
 #[test]
 #[ignore = "needs Python"]
-fn ftplib_which_does_not_resume_tls_is_told_the_option_of_the_server() {
-    let desk = Desk::new();
-    fs::write(desk.there("here"), b"secret").unwrap();
-    let server = Server::configured(&desk, "", &[]);
-    let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), "refused"], "");
-    assert!(said.contains("requires-session-reuse") && !said.contains("secret"), "{said}");
+fn ftplib_without_tls_resumption_gets_a_reply_that_names_the_option() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("here"), b"secret").unwrap();
+    let server = Server::configured(&directories, "", &[]);
+    let messages = directories.run_client_ok(
+        "python3",
+        &["-c", FTPLIB, &server.port.to_string(), "refused"],
+        "",
+    );
+    assert!(
+        messages.contains("requires-session-reuse") && !messages.contains("secret"),
+        "{messages}"
+    );
 }
 
 #[test]
-fn a_user_of_the_file_has_his_own_root_and_rights_and_others_are_refused() {
-    let desk = Desk::new();
-    fs::create_dir(desk.there("ann")).unwrap();
-    let root = desk.there("ann");
+fn a_configured_user_gets_its_own_root_and_rights_and_others_are_refused() {
+    let directories = TestDirectories::new();
+    fs::create_dir(directories.remote_path("ann")).unwrap();
+    let root = directories.remote_path("ann");
     let rest = format!("root = \"{}\"\nrights = \"write-once\"\nquota-bytes = 10", root.display());
-    let users = desk.users_file(&rest);
+    let users = directories.users_file(&rest);
     let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", &users];
-    let server = Server::start(&desk, &words);
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS Secret")), (331, 530));
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    let server = Server::start(&directories, &words);
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS Secret")), (331, 530));
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     for (bytes, code) in [(&b"12345"[..], 226), (b"123456", 552), (b"1234", 226)] {
         let mut data = line.passive();
-        assert_eq!(line.says(&format!("STOR f{}", bytes.len())), 150);
+        assert_eq!(line.send(&format!("STOR f{}", bytes.len())), 150);
         data.write_all(bytes).unwrap();
         drop(data);
-        assert_eq!(line.hears(), code);
+        assert_eq!(line.read_reply(), code);
     }
     // The accepted files remain; the rejected one leaves nothing.
     _ = line.passive();
     assert_eq!(fs::read_dir(root).unwrap().count(), 2);
-    assert_eq!(line.says("STOR f5"), 550);
+    assert_eq!(line.send("STOR f5"), 550);
     assert_eq!(
-        (line.says("DELE f5"), line.says("CWD ../../.."), line.says("SIZE f4")),
+        (line.send("DELE f5"), line.send("CWD ../../.."), line.send("SIZE f4")),
         (550, 250, 213)
     );
 }
 
 // attack row 99
 #[test]
-fn an_upload_that_breaks_off_leaves_the_old_file() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"old").unwrap();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let mut line = Line::logged_in(&server);
+fn an_interrupted_upload_keeps_the_old_file() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"old").unwrap();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut line = ControlConnection::logged_in(&server);
     let mut data = line.passive();
-    assert_eq!(line.says("STOR file"), 150);
+    assert_eq!(line.send("STOR file"), 150);
     data.write_all(b"new").unwrap();
     rustix::net::sockopt::set_socket_linger(&data, Some(std::time::Duration::ZERO)).unwrap();
     drop(data);
-    assert_eq!(line.hears(), 426);
-    assert_eq!(fs::read(desk.there("file")).unwrap(), b"old");
+    assert_eq!(line.read_reply(), 426);
+    assert_eq!(fs::read(directories.remote_path("file")).unwrap(), b"old");
 }
 
 // attack row 80
 #[test]
-fn a_link_out_of_the_root_leads_nowhere() {
-    let desk = Desk::new();
-    fs::write(desk.here("outside"), b"secret").unwrap();
-    std::os::unix::fs::symlink(desk.here("outside"), desk.there("link")).unwrap();
-    std::os::unix::fs::symlink(desk.here(""), desk.there("folder")).unwrap();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let mut line = Line::logged_in(&server);
+fn a_symlink_out_of_the_root_is_not_followed() {
+    let directories = TestDirectories::new();
+    fs::write(directories.local_path("outside"), b"secret").unwrap();
+    std::os::unix::fs::symlink(directories.local_path("outside"), directories.remote_path("link"))
+        .unwrap();
+    std::os::unix::fs::symlink(directories.local_path(""), directories.remote_path("folder"))
+        .unwrap();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut line = ControlConnection::logged_in(&server);
     for command in ["SIZE link", "CWD folder", "MDTM folder/outside", "DELE folder/outside"] {
-        assert_eq!(line.says(command), 550, "{command}");
+        assert_eq!(line.send(command), 550, "{command}");
     }
-    assert!(desk.here("outside").exists());
+    assert!(directories.local_path("outside").exists());
 }
 
 #[test]
-fn who_may_only_read_writes_nothing() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"here").unwrap();
-    let server = Server::start(&desk, &["--read-only", "--ftp-listen", "127.0.0.1:0"]);
-    let mut line = Line::logged_in(&server);
+fn a_read_only_user_writes_nothing() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"here").unwrap();
+    let server = Server::start(&directories, &["--read-only", "--ftp-listen", "127.0.0.1:0"]);
+    let mut line = ControlConnection::logged_in(&server);
     for command in ["STOR x", "APPE file", "DELE file", "MKD d", "RNFR file", "SITE CHMOD 777 file"]
     {
-        assert_eq!(line.says(command), 550, "{command}");
+        assert_eq!(line.send(command), 550, "{command}");
     }
     let mut data = line.passive();
-    assert_eq!(line.says("RETR file"), 150);
+    assert_eq!(line.send("RETR file"), 150);
     let mut bytes = Vec::new();
     data.read_to_end(&mut bytes).unwrap();
-    assert_eq!((bytes.as_slice(), line.hears()), (&b"here"[..], 226));
+    assert_eq!((bytes.as_slice(), line.read_reply()), (&b"here"[..], 226));
 }
 
 #[test]
-fn a_hangup_reads_the_configuration_again_and_ends_no_session() {
-    let desk = Desk::new();
-    let configuration: &Path = &desk.here("serve.toml");
+fn sighup_reloads_the_configuration_without_ending_a_session() {
+    let directories = TestDirectories::new();
+    let configuration: &Path = &directories.local_path("serve.toml");
     fs::write(configuration, "[ftp]\nrights = \"read-only\"\n").unwrap();
     let words = ["--config", configuration.to_str().unwrap(), "--ftp-listen", "127.0.0.1:0"];
-    let mut server = Server::start(&desk, &words);
-    let mut old = Line::logged_in(&server);
+    let mut server = Server::start(&directories, &words);
+    let mut old = ControlConnection::logged_in(&server);
     fs::write(configuration, "[ftp]\nrights = \"writable\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("configuration reloaded");
-    assert_eq!((old.says("MKD a"), Line::logged_in(&server).says("MKD a")), (550, 257));
+    server.wait_for_log("configuration reloaded");
+    assert_eq!(
+        (old.send("MKD a"), ControlConnection::logged_in(&server).send("MKD a")),
+        (550, 257)
+    );
     fs::write(configuration, "[ftp]\nrights = \"whatever\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("configuration not reloaded");
-    assert_eq!(Line::logged_in(&server).says("MKD b"), 257);
+    server.wait_for_log("configuration not reloaded");
+    assert_eq!(ControlConnection::logged_in(&server).send("MKD b"), 257);
 }
 
 #[test]
-fn a_server_that_ends_lets_a_transfer_end_and_says_goodbye_to_the_others() {
-    let desk = Desk::new();
-    let mut server = Server::writable(&desk, "127.0.0.1", &[]);
-    let (mut busy, mut idle) = (Line::logged_in(&server), Line::logged_in(&server));
+fn shutdown_lets_a_transfer_finish_and_closes_the_other_sessions() {
+    let directories = TestDirectories::new();
+    let mut server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut busy = ControlConnection::logged_in(&server);
+    let mut idle = ControlConnection::logged_in(&server);
     let mut data = busy.passive();
-    assert_eq!(busy.says("STOR file"), 150);
+    assert_eq!(busy.send("STOR file"), 150);
     server.program.signal(Signal::TERM).unwrap();
-    assert_eq!(idle.hears(), 421);
+    assert_eq!(idle.read_reply(), 421);
     data.write_all(b"whole").unwrap();
     drop(data);
-    assert_eq!((busy.hears(), busy.hears()), (226, 421));
-    assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
+    assert_eq!((busy.read_reply(), busy.read_reply()), (226, 421));
+    assert_eq!(fs::read(directories.remote_path("file")).unwrap(), b"whole");
 }
 
 /// Commands in a valid order, each with the code of its reply.
@@ -476,77 +504,79 @@ const EVERY_COMMAND: &[(&str, u16)] = &[
 
 #[test]
 fn every_command_has_its_reply_over_a_real_connection() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"here").unwrap();
-    let spool = desk.here("spool");
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"here").unwrap();
+    let spool = directories.local_path("spool");
     fs::create_dir(&spool).unwrap();
     let lines = format!(
         "rights = \"writable\"\nmail-spool = \"{}\"\nmail-from-anonymous = true\n",
         spool.display()
     );
-    let server = Server::configured(&desk, &lines, &[]);
-    let mut line = Line::logged_in(&server);
+    let server = Server::configured(&directories, &lines, &[]);
+    let mut line = ControlConnection::logged_in(&server);
     for (command, code) in EVERY_COMMAND {
-        assert_eq!(line.says(command), *code, "{command}");
+        assert_eq!(line.send(command), *code, "{command}");
     }
 }
 
 #[test]
-fn every_command_that_moves_data_moves_it() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let mut line = Line::logged_in(&server);
-    line.says("TYPE I");
-    assert_eq!(line.stores("STOR a", b"hello"), 226);
-    assert_eq!(line.stores("APPE a", b", world"), 226);
-    assert_eq!(line.retrieves("RETR a").unwrap(), b"hello, world");
-    assert_eq!((line.says("REST 7"), line.retrieves("RETR a").unwrap()), (350, b"world".to_vec()));
-    assert_eq!((line.says("REST 5"), line.stores("STOR a", b"!")), (350, 226));
-    assert_eq!(line.retrieves("RETR a").unwrap(), b"hello!");
-    assert_eq!(line.stores("STOU", b"unique"), 226);
-    assert_eq!(line.stores("STOU a", b"unique"), 226);
-    assert_eq!(line.retrieves("NLST").unwrap().split(|b| *b == b'\n').count(), 4);
+fn every_data_transfer_command_transfers_data() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    line.send("TYPE I");
+    assert_eq!(line.store("STOR a", b"hello"), 226);
+    assert_eq!(line.store("APPE a", b", world"), 226);
+    assert_eq!(line.retrieve("RETR a").unwrap(), b"hello, world");
+    assert_eq!((line.send("REST 7"), line.retrieve("RETR a").unwrap()), (350, b"world".to_vec()));
+    assert_eq!((line.send("REST 5"), line.store("STOR a", b"!")), (350, 226));
+    assert_eq!(line.retrieve("RETR a").unwrap(), b"hello!");
+    assert_eq!(line.store("STOU", b"unique"), 226);
+    assert_eq!(line.store("STOU a", b"unique"), 226);
+    assert_eq!(line.retrieve("NLST").unwrap().split(|b| *b == b'\n').count(), 4);
     for command in ["LIST", "LIST -la", "MLSD", "NLST a*"] {
-        assert!(!line.retrieves(command).unwrap().is_empty(), "{command}");
+        assert!(!line.retrieve(command).unwrap().is_empty(), "{command}");
     }
-    assert_eq!(line.retrieves("RETR nothing"), Err(550));
+    assert_eq!(line.retrieve("RETR nothing"), Err(550));
 }
 
 #[test]
-fn stat_tells_how_far_a_transfer_is_while_it_moves() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let mut line = Line::logged_in(&server);
-    line.says("TYPE I");
+fn stat_reports_the_progress_of_a_transfer() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    line.send("TYPE I");
     let mut data = line.passive();
-    assert_eq!(line.says("STOR file"), 150);
+    assert_eq!(line.send("STOR file"), 150);
     data.write_all(&[7; 4000]).unwrap();
-    // The bytes may still be in transit.
-    login_desk::within_the_limit(|| {
-        line.asks("STAT").contains("Transfer of /file: 4000 bytes received so far").then_some(())
+    // Bytes of the upload may still be in transit.
+    login_harness::poll_until_timeout(|| {
+        line.send_and_read("STAT")
+            .contains("Transfer of /file: 4000 bytes received so far")
+            .then_some(())
     });
     drop(data);
-    assert_eq!(line.hears(), 226);
-    assert!(!line.asks("STAT").contains("so far"));
+    assert_eq!(line.read_reply(), 226);
+    assert!(!line.send_and_read("STAT").contains("so far"));
 }
 
 #[test]
-fn mail_lies_in_the_spool_and_only_for_those_who_have_a_mailbox() {
-    let desk = Desk::new();
-    let spool = desk.here("spool");
+fn mail_is_delivered_to_the_spool_only_for_users_with_a_mailbox() {
+    let directories = TestDirectories::new();
+    let spool = directories.local_path("spool");
     fs::create_dir_all(spool.join("ann")).unwrap();
     fs::create_dir_all(spool.join("postmaster")).unwrap();
     let shown = spool.display().to_string();
     let lines =
         format!("mail-spool = \"{shown}\"\nmail-from-anonymous = true\nmail-max-bytes = 9000\n");
-    let server = Server::configured(&desk, &lines, &[]);
-    let mut line = Line::logged_in(&server);
-    assert_eq!((line.says("MAIL ann"), line.says("Lunch?\r\n..\r\n.")), (350, 256));
-    assert_eq!(line.stores("MLFL ann", b"line one\r\nline two\r\n"), 256);
-    assert_eq!((line.says("MAIL"), line.says("To whom it may concern\r\n.")), (350, 256));
-    assert_eq!(line.says("MAIL bob"), 550);
-    assert_eq!(line.stores("MLFL ../ann", b"x"), 550);
-    assert_eq!(line.stores("MLFL ann", &[b'x'; 10_000]), 552);
+    let server = Server::configured(&directories, &lines, &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    assert_eq!((line.send("MAIL ann"), line.send("Lunch?\r\n..\r\n.")), (350, 256));
+    assert_eq!(line.store("MLFL ann", b"line one\r\nline two\r\n"), 256);
+    assert_eq!((line.send("MAIL"), line.send("To whom it may concern\r\n.")), (350, 256));
+    assert_eq!(line.send("MAIL bob"), 550);
+    assert_eq!(line.store("MLFL ../ann", b"x"), 550);
+    assert_eq!(line.store("MLFL ann", &[b'x'; 10_000]), 552);
     let read = |name: &str| -> Vec<String> {
         let entries = fs::read_dir(spool.join(name).join("new")).unwrap();
         entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
@@ -559,31 +589,31 @@ fn mail_lies_in_the_spool_and_only_for_those_who_have_a_mailbox() {
 }
 
 #[test]
-fn no_mail_is_taken_unless_that_is_said() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let mut line = Line::logged_in(&server);
-    assert_eq!((line.says("MAIL ann"), line.says("MLFL ann")), (550, 550));
+fn mail_is_refused_by_default() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    assert_eq!((line.send("MAIL ann"), line.send("MLFL ann")), (550, 550));
 }
 
 #[test]
-fn words_of_36_bits_lie_in_a_folder_as_is_said_of_it() {
-    let desk = Desk::new();
-    for folder in ["its", "plain"] {
-        fs::create_dir(desk.there(folder)).unwrap();
+fn words_of_36_bits_are_stored_in_the_format_of_the_directory() {
+    let directories = TestDirectories::new();
+    for directory in ["its", "plain"] {
+        fs::create_dir(directories.remote_path(directory)).unwrap();
     }
     let lines = "rights = \"writable\"\n[ftp.word-formats]\n\"/its\" = \"c36\"\n";
-    let server = Server::configured(&desk, lines, &[]);
-    let mut line = Line::logged_in(&server);
-    assert_eq!(line.says("TYPE L 36"), 200);
+    let server = Server::configured(&directories, lines, &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    assert_eq!(line.send("TYPE L 36"), 200);
     let two_words = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0x12];
-    assert_eq!(line.stores("STOR plain/words", &two_words), 226);
-    assert_eq!(line.stores("STOR its/words", &two_words), 226);
-    assert_eq!(fs::read(desk.there("plain/words")).unwrap(), two_words);
+    assert_eq!(line.store("STOR plain/words", &two_words), 226);
+    assert_eq!(line.store("STOR its/words", &two_words), 226);
+    assert_eq!(fs::read(directories.remote_path("plain/words")).unwrap(), two_words);
     let core_dump = [0x12, 0x34, 0x56, 0x78, 0x09, 0xAB, 0xCD, 0xEF, 0x01, 0x02];
-    assert_eq!(fs::read(desk.there("its/words")).unwrap(), core_dump);
-    assert_eq!(line.retrieves("RETR its/words").unwrap(), two_words);
-    assert_eq!(line.asks("SIZE its/words"), "213 9\r\n");
+    assert_eq!(fs::read(directories.remote_path("its/words")).unwrap(), core_dump);
+    assert_eq!(line.retrieve("RETR its/words").unwrap(), two_words);
+    assert_eq!(line.send_and_read("SIZE its/words"), "213 9\r\n");
 }
 
 const CCC: &str = r#"
@@ -605,60 +635,60 @@ print("all is well")
 
 #[test]
 #[ignore = "needs Python"]
-fn ftplib_takes_the_control_connection_out_of_tls_and_leaves_the_data_in_it() {
-    let desk = Desk::new();
+fn ftplib_ends_tls_on_the_control_connection_and_keeps_it_for_data() {
+    let directories = TestDirectories::new();
     // ftplib does not resume TLS sessions.
     let lines = "rights = \"writable\"\nclear-control = true\nrequires-session-reuse = false\n";
-    let server = Server::configured(&desk, lines, &[]);
-    let said = desk.runs("python3", &["-c", CCC, &server.port.to_string()], "");
-    assert!(said.contains("all is well"), "{said}");
-    assert_eq!(fs::read(desk.there("f")).unwrap(), b"still in TLS");
+    let server = Server::configured(&directories, lines, &[]);
+    let messages = directories.run_client_ok("python3", &["-c", CCC, &server.port.to_string()], "");
+    assert!(messages.contains("all is well"), "{messages}");
+    assert_eq!(fs::read(directories.remote_path("f")).unwrap(), b"still in TLS");
 }
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
+fn curl_ends_tls_on_the_control_connection_whichever_side_closes_first() {
     for mode in ["passive", "active"] {
-        let desk = Desk::new();
+        let directories = TestDirectories::new();
         // After CCC, curl does not resume the TLS session that has ended.
         let lines = "rights = \"writable\"\nclear-control = true\nrequires-session-reuse = false\n";
-        let server = Server::configured(&desk, lines, &[]);
-        fs::write(desk.here("up"), pattern(100_000)).unwrap();
+        let server = Server::configured(&directories, lines, &[]);
+        fs::write(directories.local_path("up"), pattern(100_000)).unwrap();
         let url = server.url("127.0.0.1", "file");
         let words = ["-sS", "-v", "--max-time", "30", "--ssl-reqd", "-k", "-T", "up"];
         let ccc = ["--ftp-ssl-ccc", "--ftp-ssl-ccc-mode", mode, &url];
-        let said = desk.runs("curl", &[&words[..], &ccc].concat(), "");
-        assert!(said.contains("CCC"), "{mode}: {said}");
-        assert!(fs::read(desk.there("file")).unwrap() == pattern(100_000), "{mode}");
+        let messages = directories.run_client_ok("curl", &[&words[..], &ccc].concat(), "");
+        assert!(messages.contains("CCC"), "{mode}: {messages}");
+        assert!(fs::read(directories.remote_path("file")).unwrap() == pattern(100_000), "{mode}");
     }
 }
 
-/// Maximum number of system calls for a small file, including those that a test build adds. Both
-/// commands, both replies, the data connection, the file and its record are counted.
+/// Maximum number of the server's system calls for a small file, including those that a test build
+/// adds: for two commands and their replies, the data connection, the file and its record.
 const CALLS_MAX: usize = 30;
 
 #[test]
 #[ignore = "needs strace"]
-fn a_small_file_costs_few_calls_of_the_kernel() {
+fn a_small_file_costs_few_system_calls() {
     const FILES: usize = 100;
-    let desk = Desk::new();
-    fs::write(desk.there("file"), pattern(4096)).unwrap();
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), pattern(4096)).unwrap();
     let words = ["--read-only", "--ftp-tls", "off", "--ftp-listen", "127.0.0.1:0"];
-    let server = Server::start(&desk, &words);
-    let mut line = Line::logged_in(&server);
-    line.says("TYPE I");
-    let counts = desk.here("counts");
+    let server = Server::start(&directories, &words);
+    let mut line = ControlConnection::logged_in(&server);
+    line.send("TYPE I");
+    let counts = directories.local_path("counts");
     let mut command = test_support::peers::STRACE.command();
     command.args(["-f", "-c", "-o", counts.to_str().unwrap(), "-p"]);
     command.arg(server.program.id().to_string()).stderr(Stdio::piped());
     let mut strace = Program::start(&mut command).unwrap();
-    let mut said = BufReader::new(strace.child().stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("attached")));
+    let mut messages = BufReader::new(strace.child().stderr.take().unwrap()).lines();
+    assert!(messages.any(|line| line.unwrap().contains("attached")));
     for _ in 0..FILES {
-        assert_eq!(line.retrieves("RETR file").unwrap().len(), 4096);
+        assert_eq!(line.retrieve("RETR file").unwrap().len(), 4096);
     }
     strace.signal(Signal::INT).unwrap();
-    login_desk::within_the_limit(|| strace.has_ended().unwrap());
+    login_harness::poll_until_timeout(|| strace.has_ended().unwrap());
     let counts = fs::read_to_string(counts).unwrap();
     let total = counts.lines().find(|line| line.ends_with("total")).unwrap();
     let total: usize = total.split_whitespace().nth(3).unwrap().parse().unwrap();
@@ -667,16 +697,16 @@ fn a_small_file_costs_few_calls_of_the_kernel() {
 }
 
 #[test]
-fn a_listing_says_how_many_names_it_could_not_tell() {
-    let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
+fn a_listing_reports_the_number_of_omitted_names() {
+    let directories = TestDirectories::new();
+    let server = Server::writable(&directories, "127.0.0.1", &[]);
     for name in ["a\nb", "c\rd", "plain", "bell\x07"] {
-        fs::write(desk.there(name), "").unwrap();
+        fs::write(directories.remote_path(name), "").unwrap();
     }
-    let mut line = Line::logged_in(&server);
+    let mut line = ControlConnection::logged_in(&server);
     let mut lists = |command: &str| {
         let mut data = line.passive();
-        assert_eq!(line.says(command), 150);
+        assert_eq!(line.send(command), 150);
         let mut listing = Vec::new();
         data.read_to_end(&mut listing).unwrap();
         let mut reply = String::new();
@@ -689,5 +719,5 @@ fn a_listing_says_how_many_names_it_could_not_tell() {
     let shown = "226 Transfer complete; 3 names shown with ? for control characters\r\n";
     assert_eq!(lists("LIST"), (4, shown.to_owned()));
     assert_eq!(lists("NLST p*"), (1, "226 Transfer complete\r\n".to_owned()));
-    server.says("listing of '/': 2 names with line ends");
+    server.wait_for_log("listing of '/': 2 names with line ends");
 }

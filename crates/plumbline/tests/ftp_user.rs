@@ -1,34 +1,34 @@
 //! `plumb` as a client of real FTP servers: Debian's vsftpd, with the resumption of TLS sessions
 //! required, and pyftpdlib.
 //!
-//! Each test has its own network, in which the server listens at 10.0.0.1 and ::1, and its own
-//! directory.
+//! Each test has its own network namespace, in which the server listens at 10.0.0.1 and ::1, and
+//! its own directory.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
 
-#[path = "ftp_user/alone.rs"]
-mod alone;
-#[path = "ftp_user/carried.rs"]
-mod carried;
+#[expect(dead_code, reason = "each crate of tests uses its part of the server")]
+mod faulty_ftp;
 #[path = "ftp_user/hostile.rs"]
 mod hostile;
-#[path = "ftp_user/kept.rs"]
-mod kept;
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
-#[expect(dead_code, reason = "each crate of tests uses its part of the server")]
-mod odd_ftp;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
+#[path = "ftp_user/own_server.rs"]
+mod own_server;
+#[path = "ftp_user/preserved_properties.rs"]
+mod preserved_properties;
 #[path = "ftp_user/removal.rs"]
 mod removal;
 #[path = "ftp_user/resumed.rs"]
 mod resumed;
 #[path = "ftp_user/shell.rs"]
 mod shell;
-#[path = "ftp_user/terms.rs"]
-mod terms;
+#[path = "ftp_user/transfer_types.rs"]
+mod transfer_types;
+#[path = "ftp_user/userspace_tcp.rs"]
+mod userspace_tcp;
 
-use login_desk::{SERVER, in_network_of, in_new_network};
+use login_harness::{SERVER, in_network_of, in_new_network};
 use os::process::Program;
 use std::fs;
 use std::net::TcpStream;
@@ -42,8 +42,8 @@ const PORT: u16 = 2121;
 const FILES: usize = 30;
 
 /// A server with a directory of served files, and a directory for downloads.
-struct Desk {
-    folder: PathBuf,
+struct Fixture {
+    directory: PathBuf,
     server: Option<Program>,
 }
 
@@ -66,31 +66,32 @@ FTPHandler.authorizer = users
 FTPServer((sys.argv[2], int(sys.argv[3])), FTPHandler).serve_forever()
 ";
 
-impl Desk {
+impl Fixture {
     /// Starts a server that listens at `host`.
     fn start(kind: Kind, host: &str, name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("plumb-ftp-{name}-{}", std::process::id()));
-        fs::create_dir_all(folder.join("root/pub/deep")).unwrap();
-        fs::create_dir_all(folder.join("root/incoming")).unwrap();
-        fs::create_dir_all(folder.join("empty")).unwrap();
-        fs::create_dir_all(folder.join("here")).unwrap();
+        let directory =
+            std::env::temp_dir().join(format!("plumb-ftp-{name}-{}", std::process::id()));
+        fs::create_dir_all(directory.join("root/pub/deep")).unwrap();
+        fs::create_dir_all(directory.join("root/incoming")).unwrap();
+        fs::create_dir_all(directory.join("empty")).unwrap();
+        fs::create_dir_all(directory.join("here")).unwrap();
         for each in ["", "root", "root/pub", "root/pub/deep"] {
-            fs::set_permissions(folder.join(each), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(directory.join(each), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let open = fs::Permissions::from_mode(0o777);
-        fs::set_permissions(folder.join("root/incoming"), open).unwrap();
+        fs::set_permissions(directory.join("root/incoming"), open).unwrap();
         for index in 0..FILES {
-            fs::write(folder.join(format!("root/pub/f{index}")), content(index)).unwrap();
+            fs::write(directory.join(format!("root/pub/f{index}")), content(index)).unwrap();
         }
-        fs::write(folder.join("root/pub/deep/g"), content(7)).unwrap();
-        let mut desk = Self { folder, server: None };
+        fs::write(directory.join("root/pub/deep/g"), content(7)).unwrap();
+        let mut fixture = Self { directory, server: None };
         let mut command = match kind {
-            Kind::Vsftpd => desk.vsftpd(host, "NO"),
-            Kind::Implicit => desk.vsftpd(host, "YES"),
-            Kind::Pyftpdlib => desk.pyftpdlib(host),
+            Kind::Vsftpd => fixture.vsftpd(host, "NO"),
+            Kind::Implicit => fixture.vsftpd(host, "YES"),
+            Kind::Pyftpdlib => fixture.pyftpdlib(host),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        desk.server = Some(Program::start(&mut command).unwrap());
+        fixture.server = Some(Program::start(&mut command).unwrap());
         let host = host.trim_matches(['[', ']']);
         let tries = 500;
         let is_there = (0..tries).any(|_| {
@@ -101,7 +102,7 @@ impl Desk {
             is_there
         });
         assert!(is_there, "the server does not start");
-        desk
+        fixture
     }
 
     fn vsftpd(&self, host: &str, is_implicit: &str) -> Command {
@@ -109,10 +110,10 @@ impl Desk {
             .command()
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
             .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
-            .current_dir(&self.folder)
+            .current_dir(&self.directory)
             .output();
         assert!(made.unwrap().status.success());
-        let at = self.folder.display();
+        let at = self.directory.display();
         let text = format!(
             "listen=YES\nlisten_address={host}\nlisten_port={PORT}\nbackground=NO\n\
              anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
@@ -123,7 +124,7 @@ impl Desk {
              rsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
              implicit_ssl={is_implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
         );
-        let file = self.folder.join("vsftpd.conf");
+        let file = self.directory.join("vsftpd.conf");
         fs::write(&file, text).unwrap();
         let mut command = peers::VSFTPD.command();
         command.arg(file);
@@ -132,7 +133,7 @@ impl Desk {
 
     fn pyftpdlib(&self, host: &str) -> Command {
         let mut command = peers::PYFTPDLIB.command();
-        command.args(["-W", "ignore", "-c", PYTHON]).arg(self.folder.join("root"));
+        command.args(["-W", "ignore", "-c", PYTHON]).arg(self.directory.join("root"));
         command.args([host.trim_matches(['[', ']']), &PORT.to_string()]);
         command
     }
@@ -140,33 +141,33 @@ impl Desk {
     /// Runs plumb in the download directory.
     fn plumb(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(arguments).current_dir(self.folder.join("here")).stdin(Stdio::null());
-        command.env("XDG_STATE_HOME", &self.folder).env("HOME", &self.folder);
+        command.args(arguments).current_dir(self.directory.join("here")).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", &self.directory).env("HOME", &self.directory);
         command.output().unwrap()
     }
 
     /// Runs plumb, checks that it succeeds, and returns its standard output.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.plumb(arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {messages}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn here(&self, name: &str) -> Vec<u8> {
-        fs::read(self.folder.join("here").join(name)).unwrap()
+    fn read_local(&self, name: &str) -> Vec<u8> {
+        fs::read(self.directory.join("here").join(name)).unwrap()
     }
 
-    fn there(&self, name: &str) -> Vec<u8> {
-        fs::read(self.folder.join("root").join(name)).unwrap()
+    fn read_remote(&self, name: &str) -> Vec<u8> {
+        fs::read(self.directory.join("root").join(name)).unwrap()
     }
 }
 
-impl Drop for Desk {
+impl Drop for Fixture {
     fn drop(&mut self) {
         drop(self.server.take());
-        // A directory that is left behind does no harm.
-        _ = fs::remove_dir_all(&self.folder);
+        // A remaining temporary directory does no harm.
+        _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -175,252 +176,266 @@ fn content(index: usize) -> Vec<u8> {
     (0..index * 4099 + 1).map(byte).collect()
 }
 
-/// Runs a test with a server in a network of its own.
+/// Runs a test with a server in a new network namespace.
 fn meet(
     kind: Kind,
     host: &'static str,
     name: &'static str,
-    test: impl FnOnce(&Desk, &str) + Send + 'static,
+    test: impl FnOnce(&Fixture, &str) + Send + 'static,
 ) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
-    in_network_of(network, move || test(&Desk::start(kind, host, name), host));
+    in_network_of(network, move || test(&Fixture::start(kind, host, name), host));
 }
 
-/// Like [`meet`], in a network with a TUN for plumb's own TCP.
+/// Like [`meet`], in a network namespace with a TUN for plumb's own TCP.
 fn meet_over_a_tun(
     kind: Kind,
     name: &'static str,
-    test: impl FnOnce(&Desk, &str) + Send + 'static,
+    test: impl FnOnce(&Fixture, &str) + Send + 'static,
 ) {
-    in_new_network(move || test(&Desk::start(kind, SERVER, name), SERVER));
+    in_new_network(move || test(&Fixture::start(kind, SERVER, name), SERVER));
 }
 
 /// Downloads, uploads, lists, renames and removes files.
-fn work(desk: &Desk, url: &str) {
-    desk.done(&["get", &format!("{url}/pub/f9")]);
-    assert_eq!(desk.here("f9"), content(9));
-    desk.done(&["put", "f9", &format!("{url}/incoming/")]);
-    assert_eq!(desk.there("incoming/f9"), content(9));
-    let listing = desk.done(&["ls", &format!("{url}/pub/f1*")]);
+fn work(fixture: &Fixture, url: &str) {
+    fixture.done(&["get", &format!("{url}/pub/f9")]);
+    assert_eq!(fixture.read_local("f9"), content(9));
+    fixture.done(&["put", "f9", &format!("{url}/incoming/")]);
+    assert_eq!(fixture.read_remote("incoming/f9"), content(9));
+    let listing = fixture.done(&["ls", &format!("{url}/pub/f1*")]);
     assert_eq!(listing.lines().count(), 11, "{listing}");
-    desk.done(&["mkdir", &format!("{url}/incoming/new")]);
-    desk.done(&["mv", &format!("{url}/incoming/f9"), "incoming/new/x"]);
-    assert_eq!(desk.there("incoming/new/x"), content(9));
-    desk.done(&["rm", "-r", &format!("{url}/incoming/new")]);
-    assert!(!desk.folder.join("root/incoming/new").exists());
+    fixture.done(&["mkdir", &format!("{url}/incoming/new")]);
+    fixture.done(&["mv", &format!("{url}/incoming/f9"), "incoming/new/x"]);
+    assert_eq!(fixture.read_remote("incoming/new/x"), content(9));
+    fixture.done(&["rm", "-r", &format!("{url}/incoming/new")]);
+    assert!(!fixture.directory.join("root/incoming/new").exists());
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn files_are_worked_with_at_vsftpd_in_the_clear() {
-    meet(Kind::Vsftpd, SERVER, "clear", |desk, host| work(desk, &format!("ftp://{host}:{PORT}")));
-}
-
-#[test]
-#[ignore = "needs root or a user namespace, and vsftpd"]
-fn files_are_worked_with_at_vsftpd_in_tls() {
-    meet(Kind::Vsftpd, SERVER, "tls", |desk, host| work(desk, &format!("ftpes://{host}:{PORT}")));
-}
-
-#[test]
-#[ignore = "needs root or a user namespace, and vsftpd"]
-fn files_are_worked_with_at_vsftpd_in_tls_from_the_first_byte_on() {
-    meet(Kind::Implicit, SERVER, "implicit", |desk, host| {
-        work(desk, &format!("ftps://{host}:{PORT}"));
+fn files_are_managed_on_vsftpd_in_plaintext() {
+    meet(Kind::Vsftpd, SERVER, "clear", |fixture, host| {
+        work(fixture, &format!("ftp://{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn thirty_files_come_in_tls_where_each_must_resume_a_session() {
-    meet(Kind::Vsftpd, SERVER, "thirty", |desk, host| {
+fn files_are_managed_on_vsftpd_in_tls() {
+    meet(Kind::Vsftpd, SERVER, "tls", |fixture, host| {
+        work(fixture, &format!("ftpes://{host}:{PORT}"));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn files_are_managed_on_vsftpd_in_implicit_tls() {
+    meet(Kind::Implicit, SERVER, "implicit", |fixture, host| {
+        work(fixture, &format!("ftps://{host}:{PORT}"));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and vsftpd"]
+fn thirty_files_are_downloaded_in_tls_with_required_session_resumption() {
+    meet(Kind::Vsftpd, SERVER, "thirty", |fixture, host| {
         let from = format!("ftpes://{host}:{PORT}/pub/f*");
-        let told = desk.done(&["get", "--json", &from, "."]);
-        assert_eq!(told.lines().count(), FILES);
-        assert!(told.lines().all(|line| line.contains("\"tls_resumed\":true")), "{told}");
-        assert!((0..FILES).all(|index| desk.here(&format!("f{index}")) == content(index)));
+        let reported = fixture.done(&["get", "--json", &from, "."]);
+        assert_eq!(reported.lines().count(), FILES);
+        assert!(reported.lines().all(|line| line.contains("\"tls_resumed\":true")), "{reported}");
+        assert!((0..FILES).all(|index| fixture.read_local(&format!("f{index}")) == content(index)));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn thirty_files_go_in_tls_where_each_must_resume_a_session() {
-    meet(Kind::Vsftpd, SERVER, "thirty-put", |desk, host| {
+fn thirty_files_are_uploaded_in_tls_with_required_session_resumption() {
+    meet(Kind::Vsftpd, SERVER, "thirty-put", |fixture, host| {
         let names: Vec<_> = (0..FILES).map(|index| format!("f{index}")).collect();
         for (index, name) in names.iter().enumerate() {
-            fs::write(desk.folder.join("here").join(name), content(index)).unwrap();
+            fs::write(fixture.directory.join("here").join(name), content(index)).unwrap();
         }
         let to = format!("ftpes://{host}:{PORT}/incoming/");
         let all = ["put"].into_iter().chain(names.iter().map(String::as_str)).chain([&*to]);
-        desk.done(&all.collect::<Vec<_>>());
+        fixture.done(&all.collect::<Vec<_>>());
         assert!(
-            (0..FILES).all(|index| desk.there(&format!("incoming/f{index}")) == content(index))
+            (0..FILES)
+                .all(|index| fixture.read_remote(&format!("incoming/f{index}")) == content(index))
         );
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn the_server_may_connect_to_us_in_the_clear_and_in_tls() {
-    meet(Kind::Vsftpd, SERVER, "active", |desk, host| {
+fn active_mode_works_in_plaintext_and_in_tls() {
+    meet(Kind::Vsftpd, SERVER, "active", |fixture, host| {
         for (scheme, name) in [("ftp", "f3"), ("ftpes", "f4")] {
-            desk.done(&["get", "--active", &format!("{scheme}://{host}:{PORT}/pub/{name}")]);
+            fixture.done(&["get", "--active", &format!("{scheme}://{host}:{PORT}/pub/{name}")]);
         }
-        assert_eq!((desk.here("f3"), desk.here("f4")), (content(3), content(4)));
+        assert_eq!((fixture.read_local("f3"), fixture.read_local("f4")), (content(3), content(4)));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn files_are_worked_with_at_pyftpdlib_over_ipv6() {
-    meet(Kind::Pyftpdlib, "[::1]", "ipv6", |desk, host| {
-        work(desk, &format!("ftp://me:secret@{host}:{PORT}"));
+fn files_are_managed_on_pyftpdlib_over_ipv6() {
+    meet(Kind::Pyftpdlib, "[::1]", "ipv6", |fixture, host| {
+        work(fixture, &format!("ftp://me:secret@{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn a_tree_comes_and_goes_and_is_the_same() {
-    meet(Kind::Pyftpdlib, SERVER, "tree", |desk, host| {
+fn a_tree_is_unchanged_after_upload_and_download() {
+    meet(Kind::Pyftpdlib, SERVER, "tree", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}");
-        desk.done(&["get", "-r", "-j", "4", &format!("{url}/pub"), "."]);
-        assert_eq!(desk.here("pub/deep/g"), content(7));
-        assert!((0..FILES).all(|index| desk.here(&format!("pub/f{index}")) == content(index)));
-        desk.done(&["put", "-r", "-j", "4", "pub", &format!("{url}/incoming/")]);
-        assert_eq!(desk.there("incoming/pub/deep/g"), content(7));
+        fixture.done(&["get", "-r", "-j", "4", &format!("{url}/pub"), "."]);
+        assert_eq!(fixture.read_local("pub/deep/g"), content(7));
+        assert!(
+            (0..FILES).all(|index| fixture.read_local(&format!("pub/f{index}")) == content(index))
+        );
+        fixture.done(&["put", "-r", "-j", "4", "pub", &format!("{url}/incoming/")]);
+        assert_eq!(fixture.read_remote("incoming/pub/deep/g"), content(7));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn a_mirror_moves_what_has_changed_and_deletes_only_if_told_to() {
-    meet(Kind::Pyftpdlib, SERVER, "mirror", |desk, host| {
+fn a_mirror_transfers_changed_files_and_deletes_only_on_request() {
+    meet(Kind::Pyftpdlib, SERVER, "mirror", |fixture, host| {
         let from = format!("ftp://me:secret@{host}:{PORT}/pub");
-        desk.done(&["mirror", &from, "pub"]);
-        assert_eq!(desk.here("pub/deep/g"), content(7));
-        assert_eq!(desk.done(&["mirror", "-n", &from, "pub"]), "");
-        fs::write(desk.folder.join("here/pub/extra"), "x").unwrap();
-        let planned = desk.done(&["mirror", "-n", "--delete", &from, "pub"]);
+        fixture.done(&["mirror", &from, "pub"]);
+        assert_eq!(fixture.read_local("pub/deep/g"), content(7));
+        assert_eq!(fixture.done(&["mirror", "-n", &from, "pub"]), "");
+        fs::write(fixture.directory.join("here/pub/extra"), "x").unwrap();
+        let planned = fixture.done(&["mirror", "-n", "--delete", &from, "pub"]);
         assert_eq!(planned, "delete extra\n");
-        desk.done(&["mirror", "--delete", &from, "pub"]);
-        assert!(!desk.folder.join("here/pub/extra").exists());
+        fixture.done(&["mirror", "--delete", &from, "pub"]);
+        assert!(!fixture.directory.join("here/pub/extra").exists());
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn a_file_that_was_broken_off_is_gone_on_with_and_pieces_make_a_whole() {
-    meet(Kind::Pyftpdlib, SERVER, "resume", |desk, host| {
+fn an_interrupted_download_is_resumed_and_parts_are_combined() {
+    meet(Kind::Pyftpdlib, SERVER, "resume", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}/pub/f29");
         let whole = content(29);
-        let part = desk.folder.join("here/f29.part");
+        let part = fixture.directory.join("here/f29.part");
         fs::write(&part, whole.get(..5000).unwrap()).unwrap();
-        let time = fs::metadata(desk.folder.join("root/pub/f29")).unwrap().modified().unwrap();
+        let time =
+            fs::metadata(fixture.directory.join("root/pub/f29")).unwrap().modified().unwrap();
         fs::File::options().write(true).open(&part).unwrap().set_modified(time).unwrap();
-        let told = desk.done(&["get", "-c", "--json", &url]);
+        let reported = fixture.done(&["get", "-c", "--json", &url]);
         // The last 4096 bytes of the partial file are transferred again for comparison.
         let again = whole.len() - 5000 + 4096;
-        assert!(told.contains(&format!("\"file_bytes\":{again}")), "{told}");
-        assert!(desk.here("f29") == whole && !part.exists());
-        desk.done(&["get", "--segments", "4", &url, "pieces"]);
-        assert!(desk.here("pieces") == whole);
+        assert!(reported.contains(&format!("\"file_bytes\":{again}")), "{reported}");
+        assert!(fixture.read_local("f29") == whole && !part.exists());
+        fixture.done(&["get", "--segments", "4", &url, "pieces"]);
+        assert!(fixture.read_local("pieces") == whole);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn what_fails_is_said_in_one_sentence_without_the_password() {
-    meet(Kind::Pyftpdlib, SERVER, "fails", |desk, host| {
+fn errors_are_one_line_without_the_password() {
+    meet(Kind::Pyftpdlib, SERVER, "fails", |fixture, host| {
         for (url, expected) in [
             (format!("ftp://me:wrongone@{host}:{PORT}/pub/f1"), "PASS"),
             (format!("ftp://me:secret@{host}:{PORT}/pub/none"), "none"),
         ] {
-            let output = desk.plumb(&["get", "--tries", "1", &url]);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
-            assert!(!said.contains("wrongone") && !said.contains("secret"), "{said}");
+            let output = fixture.plumb(&["get", "--tries", "1", &url]);
+            let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{messages}");
+            assert!(messages.contains(expected) && messages.lines().count() == 1, "{messages}");
+            assert!(!messages.contains("wrongone") && !messages.contains("secret"), "{messages}");
         }
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn an_upload_goes_on_behind_what_is_there() {
-    meet(Kind::Pyftpdlib, SERVER, "put-on", |desk, host| {
+fn an_upload_resumes_after_the_existing_part() {
+    meet(Kind::Pyftpdlib, SERVER, "put-on", |fixture, host| {
         let whole = content(29);
-        fs::write(desk.folder.join("here/f"), &whole).unwrap();
-        fs::write(desk.folder.join("root/incoming/f"), whole.get(..5000).unwrap()).unwrap();
+        fs::write(fixture.directory.join("here/f"), &whole).unwrap();
+        fs::write(fixture.directory.join("root/incoming/f"), whole.get(..5000).unwrap()).unwrap();
         let url = format!("ftp://me:secret@{host}:{PORT}/incoming/f");
-        let told = desk.done(&["put", "-c", "--json", "f", &url]);
-        assert!(told.contains(&format!("\"file_bytes\":{}", whole.len() - 5000)), "{told}");
-        assert!(desk.there("incoming/f") == whole);
-        let told = desk.done(&["put", "-c", "--json", "f", &url]);
-        assert!(told.contains("\"complete\"") && !told.contains("\"file_bytes\""), "{told}");
+        let reported = fixture.done(&["put", "-c", "--json", "f", &url]);
+        assert!(reported.contains(&format!("\"file_bytes\":{}", whole.len() - 5000)), "{reported}");
+        assert!(fixture.read_remote("incoming/f") == whole);
+        let reported = fixture.done(&["put", "-c", "--json", "f", &url]);
+        assert!(
+            reported.contains("\"complete\"") && !reported.contains("\"file_bytes\""),
+            "{reported}"
+        );
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn a_mirror_upwards_says_what_it_would_do_and_does_it() {
-    meet(Kind::Pyftpdlib, SERVER, "up", |desk, host| {
+fn an_upload_mirror_lists_its_actions_and_performs_them() {
+    meet(Kind::Pyftpdlib, SERVER, "up", |fixture, host| {
         let to = format!("ftp://me:secret@{host}:{PORT}/incoming/up");
-        fs::create_dir_all(desk.folder.join("here/tree/deep")).unwrap();
-        fs::write(desk.folder.join("here/tree/a"), content(3)).unwrap();
-        fs::write(desk.folder.join("here/tree/deep/b"), content(4)).unwrap();
-        let planned = desk.done(&["mirror", "--dry-run", "tree", &to]);
+        fs::create_dir_all(fixture.directory.join("here/tree/deep")).unwrap();
+        fs::write(fixture.directory.join("here/tree/a"), content(3)).unwrap();
+        fs::write(fixture.directory.join("here/tree/deep/b"), content(4)).unwrap();
+        let planned = fixture.done(&["mirror", "--dry-run", "tree", &to]);
         assert_eq!(planned, "make deep/\nput a\nput deep/b\n");
-        assert!(!desk.folder.join("root/incoming/up").exists());
-        desk.done(&["mirror", "-j", "2", "tree", &to]);
-        assert_eq!(desk.there("incoming/up/deep/b"), content(4));
-        assert_eq!(desk.done(&["mirror", "-n", "--delete", "tree", &to]), "");
-        fs::remove_dir_all(desk.folder.join("here/tree/deep")).unwrap();
-        let planned = desk.done(&["mirror", "-n", "--delete", "tree", &to]);
+        assert!(!fixture.directory.join("root/incoming/up").exists());
+        fixture.done(&["mirror", "-j", "2", "tree", &to]);
+        assert_eq!(fixture.read_remote("incoming/up/deep/b"), content(4));
+        assert_eq!(fixture.done(&["mirror", "-n", "--delete", "tree", &to]), "");
+        fs::remove_dir_all(fixture.directory.join("here/tree/deep")).unwrap();
+        let planned = fixture.done(&["mirror", "-n", "--delete", "tree", &to]);
         assert_eq!(planned, "delete deep/b\ndelete deep/\n");
-        desk.done(&["mirror", "--delete", "tree", &to]);
-        assert!(!desk.folder.join("root/incoming/up/deep").exists());
-        assert_eq!(desk.there("incoming/up/a"), content(3));
+        fixture.done(&["mirror", "--delete", "tree", &to]);
+        assert!(!fixture.directory.join("root/incoming/up/deep").exists());
+        assert_eq!(fixture.read_remote("incoming/up/a"), content(3));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn who_logs_in_may_stand_in_a_netrc_that_others_cannot_read() {
-    meet(Kind::Pyftpdlib, SERVER, "netrc", |desk, host| {
-        let netrc = desk.folder.join(".netrc");
+fn credentials_are_read_from_a_private_netrc() {
+    meet(Kind::Pyftpdlib, SERVER, "netrc", |fixture, host| {
+        let netrc = fixture.directory.join(".netrc");
         fs::write(&netrc, format!("machine {host} login me password secret\n")).unwrap();
         fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
         let url = format!("ftp://{host}:{PORT}/pub/f2");
-        let output = desk.plumb(&["get", &url]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("chmod 600"), "{said}");
+        let output = fixture.plumb(&["get", &url]);
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{messages}");
+        assert!(messages.contains("chmod 600"), "{messages}");
         fs::set_permissions(&netrc, fs::Permissions::from_mode(0o600)).unwrap();
-        desk.done(&["get", &url]);
-        assert_eq!(desk.here("f2"), content(2));
+        fixture.done(&["get", &url]);
+        assert_eq!(fixture.read_local("f2"), content(2));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
-fn a_full_disk_here_is_said_and_so_is_a_folder_that_takes_nothing() {
-    meet(Kind::Pyftpdlib, SERVER, "full", |desk, host| {
+fn a_full_local_disk_and_a_read_only_remote_directory_are_reported() {
+    meet(Kind::Pyftpdlib, SERVER, "full", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}/pub/f29");
         let script = "mount -t tmpfs -o size=64k none here && cd here && exec \"$0\" get \"$1\"";
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_plumb"), &url]);
-        command.current_dir(&desk.folder).env("HOME", &desk.folder).stdin(Stdio::null());
+        command
+            .current_dir(&fixture.directory)
+            .env("HOME", &fixture.directory)
+            .stdin(Stdio::null());
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(4), "{said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{messages}");
         assert!(
-            said.contains("the disk is full: make room") && said.lines().count() == 1,
-            "{said}"
+            messages.contains("the disk is full: free some space") && messages.lines().count() == 1,
+            "{messages}"
         );
-        let output = desk.plumb(&["get", &url, "-o", "/sys/kernel/f29"]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("cannot write /sys/kernel/f29"), "{said}");
+        let output = fixture.plumb(&["get", &url, "-o", "/sys/kernel/f29"]);
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{messages}");
+        assert!(messages.contains("cannot write /sys/kernel/f29"), "{messages}");
     });
 }

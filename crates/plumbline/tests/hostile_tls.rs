@@ -74,14 +74,16 @@ impl Attack {
     /// Creates a chain of one certificate with the given parameters, signed by the trusted
     /// authority.
     fn by_leaf(params: &CertificateParams) -> Self {
-        let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
+        let trusted = Authority::new("trusted");
+        let key = KeyPair::generate().unwrap();
         let chain = vec![params.signed_by(&key, &trusted.issuer()).unwrap().der().clone()];
         Self { trusted, key, chain }
     }
 
     /// Creates a chain of a leaf signed by `signer`, followed by `rest`.
     fn by_chain(signer: &Authority, rest: Vec<CertificateDer<'static>>) -> Self {
-        let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
+        let trusted = Authority::new("trusted");
+        let key = KeyPair::generate().unwrap();
         let leaf = leaf(NAME).signed_by(&key, &signer.issuer()).unwrap().der().clone();
         Self { trusted, key, chain: [vec![leaf], rest].concat() }
     }
@@ -89,17 +91,17 @@ impl Attack {
     /// Presents the chain to each client in turn, and returns their outputs.
     fn outputs(&self) -> Vec<Output> {
         let (port, server) = self.serve(2);
-        let folder =
+        let directory =
             std::env::temp_dir().join(format!("plumb-chain-{}-{port}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let authority = folder.join("ca.pem");
+        std::fs::create_dir_all(&directory).unwrap();
+        let authority = directory.join("ca.pem");
         std::fs::write(&authority, self.trusted.own_certificate().pem()).unwrap();
         let authority = authority.to_str().unwrap();
         let login = ["login", "--ca", authority, &format!("telnets://{NAME}:{port}")];
         let get = ["get", "--ca", authority, &format!("ftps://{NAME}:{port}/file")];
-        let outputs = vec![limited(&login, &folder), limited(&get, &folder)];
+        let outputs = vec![limited(&login, &directory), limited(&get, &directory)];
         server.join().unwrap();
-        std::fs::remove_dir_all(folder).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
         outputs
     }
 
@@ -132,22 +134,22 @@ impl Attack {
 }
 
 /// Runs plumb with limits of ten seconds of processor time and 2 GB of address space.
-fn limited(words: &[&str], folder: &PathBuf) -> Output {
+fn limited(words: &[&str], directory: &PathBuf) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 10; ulimit -v 2000000; exec \"$@\"", "sh"]);
     command.arg(env!("CARGO_BIN_EXE_plumb")).args(words);
-    command.env("XDG_STATE_HOME", folder).current_dir(folder).stdin(Stdio::null());
+    command.env("XDG_STATE_HOME", directory).current_dir(directory).stdin(Stdio::null());
     command.output().unwrap()
 }
 
 /// Checks that every client refuses the attack with an error that contains one of `reasons`.
 fn is_refused(attack: &Attack, reasons: &[&str]) {
     for output in attack.outputs() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.signal(), None, "{said}");
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
-        assert!(said.len() < 2_000 && !said.contains("panicked"), "{said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.signal(), None, "{messages}");
+        assert_eq!(output.status.code(), Some(1), "{messages}");
+        assert!(reasons.iter().any(|reason| messages.contains(reason)), "{messages}");
+        assert!(messages.len() < 2_000 && !messages.contains("panicked"), "{messages}");
     }
 }
 
@@ -167,8 +169,9 @@ fn a_certificate_of_another_time_or_name_is_refused() {
 
 // attack row 124
 #[test]
-fn a_chain_of_strangers_is_refused_be_it_short_or_a_loop() {
-    let (one, other) = (Authority::new("one"), Authority::new("other"));
+fn an_untrusted_chain_is_refused_even_if_short_or_circular() {
+    let one = Authority::new("one");
+    let other = Authority::new("other");
     is_refused(&Attack::by_chain(&one, Vec::new()), &["UnknownIssuer"]);
     let alone = vec![one.own_certificate().der().clone()];
     is_refused(&Attack::by_chain(&one, alone), &["UnknownIssuer"]);
@@ -181,7 +184,8 @@ fn a_chain_of_strangers_is_refused_be_it_short_or_a_loop() {
 // attack row 124
 #[test]
 fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work() {
-    // Authorities with the same name and different keys: each could have issued each certificate.
+    // Authorities with the same name and different keys: by its name, each authority could have
+    // issued each certificate of the next stage.
     let stages: Vec<Vec<Authority>> =
         (0..6).map(|_| (0..6).map(|_| Authority::new("same")).collect()).collect();
     let mut rest = Vec::new();
@@ -194,7 +198,7 @@ fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work()
 
 // attack row 124
 #[test]
-fn a_chain_without_an_end_and_a_certificate_without_an_end_are_refused_unread() {
+fn an_endless_chain_and_an_endless_certificate_are_refused_unread() {
     let one = Authority::new("one");
     let certificate = one.own_certificate().der().clone();
     let many = vec![certificate; 2_000];

@@ -1,15 +1,16 @@
 //! `plumb login` other than cleartext Telnet: TLS, serial lines, scripts, and recordings.
 //!
-//! The peers are pseudo-terminals and threads of the test, or openssl in a separate network.
+//! The peers are pseudo-terminals and threads of the test, or openssl in a separate network
+//! namespace.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[path = "login/keep.rs"]
-mod keep;
 #[path = "login/lines.rs"]
 mod lines;
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
+#[path = "login/recordings.rs"]
+mod recordings;
 #[path = "login/scripts.rs"]
 mod scripts;
 #[path = "login/tls.rs"]
@@ -19,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A temporary directory, removed on drop.
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("plumb-{test}-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        Self(folder)
+        let directory = std::env::temp_dir().join(format!("plumb-{test}-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        Self(directory)
     }
 
     fn path(&self, name: &str) -> String {
@@ -46,7 +47,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         _ = std::fs::remove_dir_all(&self.0);
     }
@@ -61,8 +62,11 @@ fn plumb(arguments: &[&str]) -> Output {
 
 /// Checks that plumb exited with `code` and printed one line that contains all of `words`.
 fn refused(output: &Output, code: i32, words: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("plumb: ") && words.iter().all(|word| said.contains(word)), "{said}");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{messages}");
+    assert_eq!(messages.lines().count(), 1, "{messages}");
+    assert!(
+        messages.starts_with("plumb: ") && words.iter().all(|word| messages.contains(word)),
+        "{messages}"
+    );
 }

@@ -1,16 +1,16 @@
 //! `plumb login` while output floods a terminal that is not read: keystrokes, commands at the
 //! prompt and window changes still reach the server.
 //!
-//! The tests assert the order of events, not times. They do not read the display until the server
-//! has the keystroke, so a client that first displays all received data never passes.
+//! The tests assert the order of events, not times. They do not read the terminal until the server
+//! has received the keystroke, so a client that first displays all received data fails the test.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::served::{PORT, Served, unique};
-use login_desk::{Person, SERVER, in_new_network, within_the_limit};
+use login_harness::serve_process::{PORT, ServeProcess, unique};
+use login_harness::{SERVER, TerminalUser, in_new_network, poll_until_timeout};
 use os::tty::WindowSize;
 use std::path::Path;
 
@@ -25,9 +25,9 @@ fn flood(path: &Path) -> String {
     )
 }
 
-/// Waits until the program has written this line.
+/// Waits until the script has written this line to the file.
 fn has_written(path: &Path, line: &str) {
-    within_the_limit(|| {
+    poll_until_timeout(|| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().any(|written| written == line).then_some(())
     });
@@ -39,23 +39,24 @@ fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[
     let path = unique("flood");
     let script = flood(&path);
     let at = format!("{SERVER}:{port}");
-    let server = Served::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
+    let server =
+        ServeProcess::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
     let state = unique("client");
-    let mut command = login_desk::plumb();
+    let mut command = login_harness::plumb();
     command.args(arguments).env("XDG_STATE_HOME", &state);
-    let mut person = Person::running(command);
-    person.has_a_full_display();
-    person.types("first\r");
+    let mut user = TerminalUser::running(command);
+    user.has_a_full_display();
+    user.types("first\r");
     has_written(&path, &format!("first {} 80", 24 - rows_less));
-    person.resizes(WindowSize { rows: 40, columns: 100 });
-    person.types("second\r");
+    user.resizes(WindowSize { rows: 40, columns: 100 });
+    user.types("second\r");
     has_written(&path, &format!("second {} 100", 40 - rows_less));
-    person.has_a_full_display();
-    // The prompt cannot be displayed, but its commands work.
-    person.types("\x1dquit\r");
-    person.sees("Connection closed here");
-    assert_eq!(person.leaves().code(), Some(0));
-    server.says("disconnected");
+    user.has_a_full_display();
+    // plumb's command prompt cannot be displayed, but its commands work.
+    user.types("\x1dquit\r");
+    user.sees("Connection closed here");
+    assert_eq!(user.leaves().code(), Some(0));
+    server.wait_for_log("disconnected");
     _ = std::fs::remove_file(&path);
     _ = std::fs::remove_dir_all(&state);
 }
@@ -70,7 +71,7 @@ fn the_keyboard_is_served_during_a_flood_over_kernel_tcp() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn the_keyboard_is_served_during_a_flood_over_our_own_tcp() {
+fn the_keyboard_is_served_during_a_flood_over_userspace_tcp() {
     in_new_network(|| {
         let arguments = ["--via", "tun:plumb0", SERVER, PORT];
         the_keyboard_is_served_during_a_flood("--listen", PORT, &arguments);

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::relay::{self, Path};
-use login_desk::served::{PORT, Served, unique};
-use login_desk::{Person, SERVER, in_new_network, listen};
+use login_harness::relay::{self, Path};
+use login_harness::serve_process::{PORT, ServeProcess, unique};
+use login_harness::{SERVER, TerminalUser, in_new_network, listen};
 use os::tty::WindowSize;
 use protocols::terminal::{InputModes, Style};
 use protocols::time::Duration;
@@ -16,10 +16,11 @@ use std::net::Shutdown;
 use std::process::Command;
 use std::thread;
 
-/// A current shell with bracketed paste and a fixed prompt.
+/// Options of `plumb serve` that run bash with bracketed paste and a fixed prompt.
 const BASH: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=xterm", "bash", "--norc", "-i"];
-/// The same on a Heath-19, a VT52 with more functions. TERM is vt52 because the Heath-19's own
-/// terminfo entry may not be installed, and bash does not bracket pastes on an unknown terminal.
+/// Like [`BASH`], on a Heath-19, a VT52 with more functions. TERM is vt52 because the terminfo
+/// entry of the Heath-19 may not be installed, and bash does not bracket pastes on an unknown
+/// terminal.
 const BASH_AT_H19: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=vt52", "bash", "--norc", "-i"];
 
 /// Sequences that make a terminal reply with text, set its clipboard, print, or execute something.
@@ -37,23 +38,23 @@ fn writes_once(text: String) -> String {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
-        let (mut caller, _) = listener.accept().unwrap();
-        caller.write_all(text.as_bytes()).unwrap();
-        caller.shutdown(Shutdown::Write).unwrap();
-        _ = caller.read_to_end(&mut Vec::new());
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(text.as_bytes()).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        _ = client.read_to_end(&mut Vec::new());
     });
     format!("tcp://127.0.0.1:{port}")
 }
 
-fn replays(path: &str, arguments: &[&str]) -> Person {
+fn replays(path: &str, arguments: &[&str]) -> TerminalUser {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.arg("replay").args(arguments).arg(path);
-    Person::running(command)
+    TerminalUser::running(command)
 }
 
-fn assert_harmless(person: &Person) {
+fn assert_harmless(user: &TerminalUser) {
     for part in PARTS {
-        assert!(!person.written().contains(part), "{part:?} in {:?}", person.written());
+        assert!(!user.written().contains(part), "{part:?} in {:?}", user.written());
     }
 }
 
@@ -65,9 +66,10 @@ fn assert_harmless(person: &Person) {
 // attack row 74
 #[test]
 fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay() {
-    let (cast, text) = (unique("hostile.cast"), format!("before {HOSTILE}behind\r\n"));
+    let cast = unique("hostile.cast");
+    let text = format!("before {HOSTILE}behind\r\n");
     let path = cast.to_str().unwrap();
-    let mut login = Person::over(&["--record", path, &writes_once(text)]);
+    let mut login = TerminalUser::over(&["--record", path, &writes_once(text)]);
     // In UTF-8 the 8-bit control is removed, and the rest of the sequence is plain text.
     login.sees("before 52;c;eA==behind");
     assert_eq!(login.leaves().code(), Some(0));
@@ -87,18 +89,19 @@ fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay()
 
 // attack row 69
 #[test]
-fn marks_without_end_reach_the_terminal_neither_from_a_login_nor_from_a_replay() {
-    let (cast, marks) = (unique("marks.cast"), "\u{301}".repeat(10_000));
+fn endless_combining_marks_reach_the_terminal_neither_from_a_login_nor_from_a_replay() {
+    let cast = unique("marks.cast");
+    let marks = "\u{301}".repeat(10_000);
     let path = cast.to_str().unwrap();
     let to = writes_once(format!("e{marks}behind\r\n"));
-    let mut login = Person::over(&["--record", path, &to]);
+    let mut login = TerminalUser::over(&["--record", path, &to]);
     login.sees("behind");
     assert_eq!(login.leaves().code(), Some(0));
     let mut replay = replays(path, &["--speed", "100"]);
     replay.sees("behind");
     assert_eq!(replay.leaves().code(), Some(0));
-    for person in [login, replay] {
-        let count = person.written().matches('\u{301}').count();
+    for user in [login, replay] {
+        let count = user.written().matches('\u{301}').count();
         assert!((1..=32).contains(&count), "{count}");
     }
     std::fs::remove_file(cast).unwrap();
@@ -110,19 +113,19 @@ fn modes_that_a_dead_program_has_left_are_reset() {
         \x1b[?2004h\x1b[?1004h\x1b[5;10r\x1b[31m\x1b(0";
     for arguments in [&[][..], &["--predict", "never"], &["--unfiltered"], &["--status-line"]] {
         let to = writes_once(format!("{set}dead"));
-        let mut person = Person::over(&[arguments, &[to.as_str()]].concat());
-        assert_eq!(person.leaves().code(), Some(0));
-        let terminal = person.terminal();
+        let mut user = TerminalUser::over(&[arguments, &[to.as_str()]].concat());
+        assert_eq!(user.leaves().code(), Some(0));
+        let terminal = user.terminal();
         assert!(!terminal.is_alternate() && terminal.is_cursor_visible(), "{arguments:?}");
         assert_eq!(terminal.input_modes(), InputModes::default(), "{arguments:?}");
         assert_eq!(terminal.style(), Style::PLAIN, "{arguments:?}");
-        // The line-drawing character set is off again.
-        assert!(person.screen().contains("Connection closed"), "{}", person.screen());
+        // plumb has switched the terminal back from the line-drawing character set.
+        assert!(user.screen().contains("Connection closed"), "{}", user.screen());
     }
 }
 
 #[test]
-fn a_recording_that_ends_in_the_middle_leaves_no_mode_behind() {
+fn a_truncated_recording_leaves_no_terminal_mode_set() {
     let cast = unique("cut.cast");
     let header = r#"{"version": 2, "width": 80, "height": 24}"#;
     let event = r#"[0.1, "o", "\u001b[?1049h\u001b[?1000h\u001b[?25l\u001b[1mtext"]"#;
@@ -136,17 +139,17 @@ fn a_recording_that_ends_in_the_middle_leaves_no_mode_behind() {
 }
 
 #[test]
-fn passwords_that_will_be_displayed_and_kept_are_warned_of_before_the_connection() {
+fn echoed_and_recorded_passwords_cause_a_warning_before_connecting() {
     let kept = unique("kept");
     let path = kept.to_str().unwrap();
     for option in ["--record", "--log"] {
         let to = writes_once("hello\r\n".to_owned()).replace("tcp:", "telnet:");
-        let mut person = Person::over(&["--local-echo", option, path, &to]);
-        person.sees("warning: typed passwords will be displayed, and saved by");
-        assert_eq!(person.leaves().code(), Some(0));
-        let (warning, connected) =
-            (person.written().find("warning"), person.written().find("Conn"));
-        assert!(warning < connected, "{}", person.written());
+        let mut user = TerminalUser::over(&["--local-echo", option, path, &to]);
+        user.sees("warning: typed passwords will be displayed, and saved by");
+        assert_eq!(user.leaves().code(), Some(0));
+        let warning = user.written().find("warning");
+        let connected = user.written().find("Conn");
+        assert!(warning < connected, "{}", user.written());
         std::fs::remove_file(&kept).unwrap();
     }
 }
@@ -159,63 +162,63 @@ fn a_title_of_a_recording_is_escaped_by_measure() {
     std::fs::write(&cast, format!("{header}\n{events}")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     let output = command.arg("measure").arg(&cast).output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(said.contains(r"a\x1b]0;owned\x07b"), "{said}");
-    assert!(!said.contains('\x1b'), "{said}");
+    let messages = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(messages.contains(r"a\x1b]0;owned\x07b"), "{messages}");
+    assert!(!messages.contains('\x1b'), "{messages}");
     std::fs::remove_file(cast).unwrap();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and bash"]
-fn a_heath_19_works_with_a_shell_of_today() {
+fn a_heath_19_works_with_a_modern_shell() {
     in_new_network(|| {
-        let _server = Served::start(BASH_AT_H19);
-        let mut person = Person::over(&["--terminal", "heath19", SERVER, PORT]);
-        person.sees("ready:");
-        person.types("seq 1 40; echo do''ne\r");
-        person.sees("done");
-        person.types("echo 6''7\r");
-        person.sees("67");
-        let screen = person.screen();
+        let _server = ServeProcess::start(BASH_AT_H19);
+        let mut user = TerminalUser::over(&["--terminal", "heath19", SERVER, PORT]);
+        user.sees("ready:");
+        user.types("seq 1 40; echo do''ne\r");
+        user.sees("done");
+        user.types("echo 6''7\r");
+        user.sees("67");
+        let screen = user.screen();
         assert!(screen.contains("39") && !screen.contains("2004"), "{screen}");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and bash"]
-fn a_held_heath_19_says_which_key_releases_it_and_does() {
+fn a_held_heath_19_names_the_key_that_releases_it() {
     in_new_network(|| {
-        let _server = Served::start(BASH_AT_H19);
-        let mut person = Person::over(&["--terminal", "heath19-strict", SERVER, PORT]);
-        person.sees("ready:");
-        person.types("seq 1 40; echo do''ne\r");
-        person.sees("held: F10 releases a line, F11 a screen");
-        person.types("\x1dstatus\r");
-        person.sees("The screen is held: F10 releases a line, F11 a screen.");
-        person.types("\r");
-        person.types("\x1b[23~\x1b[23~");
-        person.sees("done");
+        let _server = ServeProcess::start(BASH_AT_H19);
+        let mut user = TerminalUser::over(&["--terminal", "heath19-strict", SERVER, PORT]);
+        user.sees("ready:");
+        user.types("seq 1 40; echo do''ne\r");
+        user.sees("held: F10 releases a line, F11 a screen");
+        user.types("\x1dstatus\r");
+        user.sees("The screen is held: F10 releases a line, F11 a screen.");
+        user.types("\r");
+        user.types("\x1b[23~\x1b[23~");
+        user.sees("done");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and bash"]
-fn the_negotiation_is_displayed_above_a_line_of_status() {
+fn the_negotiation_is_displayed_above_the_status_line() {
     in_new_network(|| {
-        let _server = Served::start(BASH);
-        let mut person = Person::over(&["--inspect", "--status-line", SERVER, PORT]);
-        person.sees("WILL ECHO");
-        person.sees("ready:");
+        let _server = ServeProcess::start(BASH);
+        let mut user = TerminalUser::over(&["--inspect", "--status-line", SERVER, PORT]);
+        user.sees("WILL ECHO");
+        user.sees("ready:");
     });
 }
 
-/// Types line by line into a shell through a bad path, and returns the final screen.
+/// Types lines into a shell over a path with delay, jitter or stalls, and returns the final screen.
 fn work_through(path: Path, predict: &str) -> String {
     let server = format!("{SERVER}:{PORT}").parse().unwrap();
     let port = relay::start(server, path).to_string();
-    let mut person = Person::over(&["--predict", predict, "127.0.0.1", &port]);
-    person.sees("ready:");
-    person.types("clear\r");
+    let mut user = TerminalUser::over(&["--predict", predict, "127.0.0.1", &port]);
+    user.sees("ready:");
+    user.types("clear\r");
     let lines = [
         "echo hello wrold\x7f\x7f\x7f\x7forld\r",
         "echo one\x1b[D\x1b[D\x1b[DX\x05 two\r",
@@ -226,21 +229,21 @@ fn work_through(path: Path, predict: &str) -> String {
         "printf 'fini%s\\n' shed\r",
     ];
     for key in lines.concat().split_inclusive(|c: char| !matches!(c, '\x1b' | '[')) {
-        person.types(key);
-        person.reads_for(Duration::from_millis(30));
+        user.types(key);
+        user.reads_for(Duration::from_millis(30));
     }
-    person.sees("finished\nready:");
-    // By then wrong predictions have been removed from the screen.
-    person.reads_for(Duration::from_millis(500));
-    assert!(!person.written().contains("QZXJ"), "{}", person.written());
-    person.screen()
+    user.sees("finished\nready:");
+    // After this time the client has removed wrong predictions from the screen.
+    user.reads_for(Duration::from_millis(500));
+    assert!(!user.written().contains("QZXJ"), "{}", user.written());
+    user.screen()
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and bash"]
-fn the_screen_behind_a_path_with_jitter_and_stalls_is_that_without_prediction() {
+fn prediction_does_not_change_the_screen_over_a_path_with_jitter_and_stalls() {
     in_new_network(|| {
-        let _server = Served::start(BASH);
+        let _server = ServeProcess::start(BASH);
         for seed in [1, 2] {
             let path = Path { delay_ms: 60, jitter_ms: 20, stalls_percent: 2, stall_ms: 400, seed };
             let plain = work_through(path, "never");
@@ -255,11 +258,11 @@ fn the_screen_behind_a_path_with_jitter_and_stalls_is_that_without_prediction() 
 #[ignore = "needs root or a user namespace, and bash"]
 fn a_window_of_40_columns_has_room_for_the_keys_that_release_a_held_screen() {
     in_new_network(|| {
-        let _server = Served::start(BASH_AT_H19);
-        let mut person = Person::over(&["--terminal", "heath19-strict", SERVER, PORT]);
-        person.sees("ready:");
-        person.resizes(WindowSize { rows: 24, columns: 40 });
-        person.types("seq 1 40; echo do''ne\r");
-        person.sees("held: F10, F11");
+        let _server = ServeProcess::start(BASH_AT_H19);
+        let mut user = TerminalUser::over(&["--terminal", "heath19-strict", SERVER, PORT]);
+        user.sees("ready:");
+        user.resizes(WindowSize { rows: 24, columns: 40 });
+        user.types("seq 1 40; echo do''ne\r");
+        user.sees("held: F10, F11");
     });
 }

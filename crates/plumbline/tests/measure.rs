@@ -1,12 +1,14 @@
 //! `plumb measure` and `plumb demo` with real peers: Debian's Telnet servers.
 //!
-//! Each test of the measurement has its own network, with a server at 10.0.0.1 and a TUN on which
-//! plumb has 10.0.0.2. The demonstration creates its own.
+//! Each test of `plumb measure` has its own network namespace, with a server at 10.0.0.1 and a TUN
+//! on which plumb has 10.0.0.2. `plumb demo` creates a network namespace itself.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::process::Program;
 use protocols::time::Duration;
-use records::Layer::{self, FarSideAndNetwork, InterruptOrSystemCall, RunQueue, Telnet, Terminal};
+use records::Layer::{
+    self, InterruptOrSystemCall, RemoteHostAndNetwork, RunQueue, Telnet, Terminal,
+};
 use records::Measurement;
 use records::measurement::{PromptKind, ScreenfulMethod};
 use rustix::process::Signal;
@@ -99,11 +101,11 @@ fn layers_of_echo(record: &Measurement) -> Vec<Layer> {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_shell_is_measured_over_the_kernel_without_layers_that_are_not_ours() {
+fn a_measurement_over_kernel_tcp_has_no_userspace_layers() {
     in_new_network(|| {
         let record = record_of(&measure(shell(), &["--json"]));
         is_whole(&record);
-        let ours = [InterruptOrSystemCall, Telnet, Terminal, RunQueue, FarSideAndNetwork];
+        let ours = [InterruptOrSystemCall, Telnet, Terminal, RunQueue, RemoteHostAndNetwork];
         assert_eq!(layers_of_echo(&record), ours);
         assert_eq!(record.screenful.unwrap().segments_in, None);
     });
@@ -111,7 +113,7 @@ fn a_shell_is_measured_over_the_kernel_without_layers_that_are_not_ours() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_shell_is_measured_over_our_own_tcp_with_every_layer_but_the_line() {
+fn a_measurement_over_userspace_tcp_has_every_layer_except_the_serial_line() {
     in_new_network(|| {
         let record = record_of(&measure(shell(), &["--json", "--via", "tun:plumb0"]));
         is_whole(&record);
@@ -122,7 +124,7 @@ fn a_shell_is_measured_over_our_own_tcp_with_every_layer_but_the_line() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
+fn a_shell_is_measured_over_ipv6_with_kernel_and_userspace_tcp() {
     in_new_network(|| {
         for via in ["kernel", "tun:plumb0"] {
             let arguments = ["--json", "-6", "--via", via];
@@ -133,10 +135,10 @@ fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
     });
 }
 
-/// Returns the record of a host that prints `question`.
+/// Measures a host that prints `question`, and returns the record of the measurement.
 fn record_of_question(question: &str) -> Measurement {
-    let folder = Folder::new(&format!("ask-{}", question.len()));
-    let ask = folder.0.join("ask");
+    let directory = TempDirectory::new(&format!("ask-{}", question.len()));
+    let ask = directory.0.join("ask");
     fs::write(&ask, format!("#!/bin/sh\nprintf '{question}'\nread -r name\n")).unwrap();
     fs::set_permissions(&ask, Permissions::from_mode(0o755)).unwrap();
     record_of(&measure(telnetd(&ask), &["--json", "--keys", "30"]))
@@ -167,14 +169,14 @@ fn at_a_login_prompt_no_screenful_is_typed() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_host_where_nothing_is_echoed_is_reported_with_exit_code_3() {
+fn a_host_without_echo_is_reported_with_exit_code_3() {
     in_new_network(|| {
         let mut silent = Command::new("sleep");
         silent.arg("600");
         let output = measure(silent, &["--timeout", "1"]);
         assert_eq!(output.status.code(), Some(3));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.starts_with("Neither an echo nor a screenful was measured"), "{text}");
+        assert!(text.starts_with("The cause is unknown: neither an echo nor"), "{text}");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(error.contains("the remote host does not echo typed characters"), "{error}");
     });
@@ -191,7 +193,7 @@ fn is_refused_by(via: &str) {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_port_where_nobody_listens_is_exit_code_1_and_one_sentence() {
+fn a_closed_port_is_exit_code_1_and_one_error_line() {
     in_new_network(|| {
         is_refused_by("kernel");
         is_refused_by("tun:plumb0");
@@ -199,30 +201,31 @@ fn a_port_where_nobody_listens_is_exit_code_1_and_one_sentence() {
 }
 
 /// A world-writable temporary directory, removed on drop.
-struct Folder(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Folder {
+impl TempDirectory {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("plumbline-{name}-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-        Self(folder)
+        let directory =
+            std::env::temp_dir().join(format!("plumbline-{name}-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+        Self(directory)
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn shows_a_login_and_leaves_its_report(command: &mut Command, folder: &Folder) {
-    let output = command.current_dir(&folder.0).stdin(Stdio::null()).output().unwrap();
+fn shows_a_login_and_leaves_its_report(command: &mut Command, directory: &TempDirectory) {
+    let output = command.current_dir(&directory.0).stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     assert!(text.contains("$ uname -a\n  Linux "), "{text}");
     assert!(text.contains("Where the median of 200 echoes went"), "{text}");
-    let report = fs::read_to_string(folder.0.join("plumbline-report.html")).unwrap();
+    let report = fs::read_to_string(directory.0.join("plumbline-report.html")).unwrap();
     for part in ["figure 6-1 of TM-233", "One keystroke, from key to cell", "Then and now"] {
         assert!(report.contains(part), "{part}");
     }
@@ -231,8 +234,8 @@ fn shows_a_login_and_leaves_its_report(command: &mut Command, folder: &Folder) {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn the_demonstration_shows_a_login_and_leaves_a_report() {
-    let folder = Folder::new("demo");
-    shows_a_login_and_leaves_its_report(Command::new(PLUMB).arg("demo"), &folder);
+    let directory = TempDirectory::new("demo");
+    shows_a_login_and_leaves_its_report(Command::new(PLUMB).arg("demo"), &directory);
 }
 
 #[test]
@@ -243,10 +246,10 @@ fn the_demonstration_needs_no_root() {
     }
     let mut become_nobody = Command::new("setpriv");
     become_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    let folder = Folder::new("nobody");
-    let copy = folder.0.join("plumb");
+    let directory = TempDirectory::new("nobody");
+    let copy = directory.0.join("plumb");
     fs::copy(PLUMB, &copy).unwrap();
-    shows_a_login_and_leaves_its_report(become_nobody.arg(copy).arg("demo"), &folder);
+    shows_a_login_and_leaves_its_report(become_nobody.arg(copy).arg("demo"), &directory);
 }
 
 /// Returns the number of running programs with `mark` in their environment.
@@ -272,15 +275,15 @@ fn is_soon(is_so: impl Fn() -> bool) -> bool {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_demonstration_that_is_interrupted_ends_with_all_that_it_started() {
-    let folder = Folder::new("interrupted");
+fn an_interrupted_demonstration_ends_all_its_processes() {
+    let directory = TempDirectory::new("interrupted");
     let mut command = Command::new(PLUMB);
-    command.arg("demo").current_dir(&folder.0).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mark = folder.0.display().to_string();
+    command.arg("demo").current_dir(&directory.0).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mark = directory.0.display().to_string();
     command.env("PLUMBLINE_TEST", &mark);
     let mut program = Program::start(&mut command).unwrap();
     let mut output = program.child().stdout.take().unwrap();
-    // The second part, and with it the login, has started.
+    // The second part of the demonstration, which is the login, has started.
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains("2. A real login") {
         let mut byte = [0];
@@ -292,5 +295,5 @@ fn a_demonstration_that_is_interrupted_ends_with_all_that_it_started() {
     let status = program.wait_for_end(LONG).unwrap().unwrap();
     assert_eq!(status.code(), Some(3));
     assert!(is_soon(|| marked_processes(&mark) == 0));
-    assert!(!folder.0.join("plumbline-report.html").exists());
+    assert!(!directory.0.join("plumbline-report.html").exists());
 }

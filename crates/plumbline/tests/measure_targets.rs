@@ -2,14 +2,16 @@
 //! line, a login in TLS, and a session recorded by `plumb login`; the six measures, and invalid
 //! targets.
 //!
-//! Each test with a server has its own network and directory.
+//! Each test with a server has its own network namespace and directory.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::served::Served;
-use login_desk::{Person, SERVER, Server, in_network_of, in_new_network, within_the_limit};
+use login_harness::serve_process::ServeProcess;
+use login_harness::{
+    SERVER, Server, TerminalUser, in_network_of, in_new_network, poll_until_timeout,
+};
 use os::clock::Monotonic;
 use os::process::Program;
 use os::pty::{Pty, PtyProgram};
@@ -17,7 +19,7 @@ use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::tty::WindowSize;
 use protocols::time::Duration;
 use records::Measurement;
-use records::measures::TryOutcome;
+use records::measures::AttemptOutcome;
 use records::sizes::Direction;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use std::fs;
@@ -36,16 +38,16 @@ const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 const FILE_BYTES: u64 = 300_000;
 
 /// A directory with the files that a server serves.
-struct Desk(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Desk {
+impl TestDirectory {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("plumb-targets-{}-{count}", std::process::id()));
-        for folder in ["root/pub", "root/incoming", "empty"] {
-            fs::create_dir_all(path.join(folder)).unwrap();
+        for directory in ["root/pub", "root/incoming", "empty"] {
+            fs::create_dir_all(path.join(directory)).unwrap();
         }
         let open = fs::Permissions::from_mode(0o777);
         fs::set_permissions(path.join("root/incoming"), open).unwrap();
@@ -70,7 +72,8 @@ impl Desk {
             .current_dir(&self.0)
             .output();
         assert!(made.unwrap().status.success());
-        let (at, implicit) = (self.0.display(), if is_implicit { "YES" } else { "NO" });
+        let at = self.0.display();
+        let implicit = if is_implicit { "YES" } else { "NO" };
         let text = format!(
             "listen=YES\nlisten_address={SERVER}\nlisten_port=2121\nbackground=NO\n\
              anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
@@ -85,7 +88,7 @@ impl Desk {
         let mut command = peers::VSFTPD.command();
         command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Program::start(&mut command).unwrap();
-        within_the_limit(|| TcpStream::connect((SERVER, 2121)).ok());
+        poll_until_timeout(|| TcpStream::connect((SERVER, 2121)).ok());
         server
     }
 
@@ -95,7 +98,7 @@ impl Desk {
         command.args(["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"]);
         let server = Program::start(command.arg(self.path("root"))).unwrap();
         let url = format!("tftp://{SERVER}:6970/pub/small");
-        within_the_limit(|| {
+        poll_until_timeout(|| {
             let output = self.plumb(&["get", "-q", &url, "/dev/null"]);
             output.status.success().then_some(())
         });
@@ -108,7 +111,7 @@ impl Desk {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Measures, checks for success, and returns the record.
+    /// Runs `plumb measure`, checks that it succeeds, and returns its record.
     fn measure(&self, words: &[&str]) -> Measurement {
         let output = self.plumb(&[&["measure", "--json"], words].concat());
         assert!(output.status.success(), "{words:?}: {output:?}");
@@ -116,21 +119,21 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
-        // A directory that is left behind does no harm.
+        // A remaining temporary directory does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs a test with vsftpd in its own network.
-fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&Desk) + Send + 'static) {
+/// Runs a test with vsftpd in a new network namespace.
+fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&TestDirectory) + Send + 'static) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
     in_network_of(network, move || {
-        let desk = Desk::new();
-        let _server = desk.vsftpd(is_implicit);
-        test(&desk);
+        let directory = TestDirectory::new();
+        let _server = directory.vsftpd(is_implicit);
+        test(&directory);
     });
 }
 
@@ -142,9 +145,9 @@ fn received(record: &Measurement) -> Vec<u64> {
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn a_file_of_vsftpd_is_measured_by_parts_that_grow_by_powers() {
-    meet_vsftpd(false, |desk| {
-        let record = desk.measure(&["ftp://10.0.0.1:2121/pub/file"]);
+fn a_file_on_vsftpd_is_measured_with_exponentially_growing_parts() {
+    meet_vsftpd(false, |directory| {
+        let record = directory.measure(&["ftp://10.0.0.1:2121/pub/file"]);
         assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
         let transfers = record.transfers.as_ref().unwrap();
         assert_eq!(transfers.samples.len(), 18);
@@ -163,9 +166,9 @@ fn a_file_of_vsftpd_is_measured_by_parts_that_grow_by_powers() {
 }
 
 fn is_measured_in_tls(scheme: &'static str, is_implicit: bool) {
-    meet_vsftpd(is_implicit, move |desk| {
+    meet_vsftpd(is_implicit, move |directory| {
         let url = format!("{scheme}://10.0.0.1:2121/pub/medium");
-        let record = desk.measure(&["--rounds", "1", &url]);
+        let record = directory.measure(&["--rounds", "1", &url]);
         assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
         let transfers = record.transfers.unwrap();
         assert!(transfers.samples.iter().all(|one| one.data_tls_ns.is_some_and(|ns| ns > 0)));
@@ -175,64 +178,64 @@ fn is_measured_in_tls(scheme: &'static str, is_implicit: bool) {
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn in_tls_its_handshakes_stand_apart_from_login_and_data() {
+fn tls_handshakes_are_reported_separately_from_login_and_data() {
     is_measured_in_tls("ftpes", false);
     is_measured_in_tls("ftps", true);
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn of_a_folder_those_files_are_read_that_are_nearest_to_the_sizes_and_parts_of_the_largest() {
-    meet_vsftpd(false, |desk| {
-        let record = desk.measure(&["--rounds", "1", "ftp://10.0.0.1:2121/pub/"]);
+fn in_a_directory_the_files_nearest_to_the_sizes_and_parts_of_the_largest_are_read() {
+    meet_vsftpd(false, |directory| {
+        let record = directory.measure(&["--rounds", "1", "ftp://10.0.0.1:2121/pub/"]);
         assert_eq!(received(&record), [900, 4_096, 20_000, 65_536, FILE_BYTES]);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn what_is_written_to_vsftpd_is_compared_and_removed() {
-    meet_vsftpd(false, |desk| {
+fn a_test_file_on_vsftpd_is_compared_and_removed() {
+    meet_vsftpd(false, |directory| {
         let words = ["--write", "--pattern", "--bytes", "64K", "--rounds", "2"];
-        let record = desk.measure(&[&words[..], &["ftp://10.0.0.1:2121/incoming/"]].concat());
+        let record = directory.measure(&[&words[..], &["ftp://10.0.0.1:2121/incoming/"]].concat());
         let sent = record.transfers.as_ref().unwrap().sizes(Direction::Sent);
         assert_eq!(sent.len(), 4);
         let accuracy = record.measures.unwrap().accuracy.unwrap();
         assert_eq!((accuracy.files, accuracy.bytes), (8, 2 * (1_024 + 4_096 + 16_384 + 65_536)));
         assert!(accuracy.units().iter().all(|(_, all, wrong)| *all > 0 && *wrong == 0));
-        assert_eq!(fs::read_dir(desk.path("root/incoming")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path("root/incoming")).unwrap().count(), 0);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn what_cannot_be_read_or_written_is_said_in_one_sentence() {
-    meet_vsftpd(false, |desk| {
+fn read_and_write_errors_are_one_error_line() {
+    meet_vsftpd(false, |directory| {
         let refused = |words: &[&str], code: i32, sentence: &str| {
-            let output = desk.plumb(&[&["measure"], words].concat());
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(code), "{said}");
-            assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
+            let output = directory.plumb(&[&["measure"], words].concat());
+            let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{messages}");
+            assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
         };
         refused(&["ftp://10.0.0.1:2121/pub/none"], 2, "the server has no 'pub/none'");
         refused(&["ftp://10.0.0.1:2121/incoming/"], 2, "no readable file in the directory");
         refused(&["--write", "ftp://10.0.0.1:2121/pub/file"], 2, "--write requires a directory");
         refused(&["ftp://10.0.0.1:9/x"], 1, "refuses the connection");
-        let output = desk.plumb(&["measure", "--write", "ftp://10.0.0.1:2121/pub/"]);
+        let output = directory.plumb(&["measure", "--write", "ftp://10.0.0.1:2121/pub/"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and tftpd-hpa"]
-fn a_file_of_tftpd_is_measured_by_its_beginnings() {
+fn a_file_on_tftpd_is_measured_by_its_prefixes() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let _server = desk.tftpd();
-        let record = desk.measure(&["tftp://10.0.0.1:6970/pub/file"]);
+        let directory = TestDirectory::new();
+        let _server = directory.tftpd();
+        let record = directory.measure(&["tftp://10.0.0.1:6970/pub/file"]);
         assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
         let samples = record.transfers.unwrap().samples;
-        assert_eq!(samples.iter().filter(|one| !one.is_beginning).count(), 3);
+        assert_eq!(samples.iter().filter(|one| !one.is_partial).count(), 3);
         let measures = record.measures.unwrap();
         assert!(measures.response_ns.is_some() && measures.rate_peak_bps.is_some());
     });
@@ -240,15 +243,15 @@ fn a_file_of_tftpd_is_measured_by_its_beginnings() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and tftpd-hpa"]
-fn what_is_written_to_tftpd_is_compared() {
+fn a_test_file_on_tftpd_is_compared() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let _server = desk.tftpd();
+        let directory = TestDirectory::new();
+        let _server = directory.tftpd();
         let words = ["--write", "--pattern", "--bytes", "16K", "--rounds", "1"];
-        let record = desk.measure(&[&words[..], &["tftp://10.0.0.1:6970/incoming/"]].concat());
+        let record = directory.measure(&[&words[..], &["tftp://10.0.0.1:6970/incoming/"]].concat());
         let accuracy = record.measures.unwrap().accuracy.unwrap();
         assert_eq!((accuracy.files, accuracy.bits_wrong), (3, 0));
-        let left = fs::read(desk.path("root/incoming/plumb-measure")).unwrap();
+        let left = fs::read(directory.path("root/incoming/plumb-measure")).unwrap();
         assert_eq!(left.len(), 16_384);
     });
 }
@@ -256,7 +259,7 @@ fn what_is_written_to_tftpd_is_compared() {
 /// A shell at the other end of a serial line, killed on drop.
 struct ShellOnALine {
     device: PathBuf,
-    /// When dropped, it ends the relay, which ends the shell.
+    /// Dropping this socket ends the relay, and the end of the relay ends the shell.
     _held: UnixStream,
 }
 
@@ -278,7 +281,8 @@ impl ShellOnALine {
 }
 
 fn relay(line: &Pty, shell: &PtyProgram, ended: &UnixStream) {
-    let (clock, mut bytes) = (Monotonic::start(), [0; 4096]);
+    let clock = Monotonic::start();
+    let mut bytes = [0; 4096];
     let limit = clock.now() + Duration::from_secs(60);
     loop {
         let mut ready = [
@@ -313,15 +317,17 @@ fn write_all(mut bytes: &[u8], write: impl Fn(&[u8]) -> Option<usize>) {
 
 #[test]
 fn a_shell_on_a_serial_line_is_measured_without_a_network() {
-    let (desk, line) = (Desk::new(), ShellOnALine::start());
+    let directory = TestDirectory::new();
+    let line = ShellOnALine::start();
     let target = format!("serial:{}?baud=115200", line.device.display());
-    let record = desk.measure(&["--keys", "30", "--pattern", &target]);
+    let record = directory.measure(&["--keys", "30", "--pattern", &target]);
     assert_eq!((record.via.as_str(), record.address), (target.as_str(), None));
     let echo = record.echo.unwrap();
     assert_eq!((echo.samples, echo.times_ns.len()), (30, 30));
     let screenful = record.screenful.unwrap();
     assert!(screenful.cells >= 1_920, "{screenful:?}");
-    // The measured rate refutes the line's nominal one, since a pseudo-terminal has no rate.
+    // The measured rate differs from the line's nominal rate, because a pseudo-terminal has no rate
+    // limit.
     assert_eq!(record.refuted_line_bps, Some(115_200));
     let arrived: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
     assert_eq!(arrived, screenful.bytes);
@@ -331,11 +337,12 @@ fn a_shell_on_a_serial_line_is_measured_without_a_network() {
 }
 
 #[test]
-fn tries_at_a_line_ask_for_an_echo() {
-    let (desk, line) = (Desk::new(), ShellOnALine::start());
+fn attempts_on_a_serial_line_require_an_echo() {
+    let directory = TestDirectory::new();
+    let line = ShellOnALine::start();
     let target = format!("serial:{}", line.device.display());
     let words = ["--keys", "5", "--count", "3", "--every", "100ms"];
-    let record = desk.measure(&[&words[..], &[&target]].concat());
+    let record = directory.measure(&[&words[..], &[&target]].concat());
     assert_eq!(record.tries.len(), 3);
     assert!(record.tries.iter().all(|one| one.response_ns.is_some()), "{:?}", record.tries);
     assert_eq!(record.measures.unwrap().availability, Some(1.0));
@@ -343,12 +350,12 @@ fn tries_at_a_line_ask_for_an_echo() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_login_in_tls_has_its_handshake_apart() {
+fn the_tls_handshake_of_a_login_is_reported_separately() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let at = format!("{SERVER}:992");
-        let _server = Served::start_with(&["--listen-tls", &at, "--exec", "/bin/sh"]);
-        let record = desk.measure(&["--keys", "30", "telnets://10.0.0.1"]);
+        let _server = ServeProcess::start_with(&["--listen-tls", &at, "--exec", "/bin/sh"]);
+        let record = directory.measure(&["--keys", "30", "telnets://10.0.0.1"]);
         assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
         assert_eq!(record.echo.unwrap().samples, 30);
         assert_eq!(record.target, "telnets://10.0.0.1");
@@ -357,11 +364,12 @@ fn a_login_in_tls_has_its_handshake_apart() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and busybox"]
-fn what_is_typed_at_a_login_comes_back_as_it_was_typed() {
+fn input_at_a_login_is_echoed_unchanged() {
     in_new_network(|| {
-        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let directory = TestDirectory::new();
+        let server = Server::Busybox.start();
         let target = format!("{SERVER}:{}", server.port());
-        let record = desk.measure(&["--keys", "50", "--pattern", &target]);
+        let record = directory.measure(&["--keys", "50", "--pattern", &target]);
         let accuracy = record.measures.unwrap().accuracy.unwrap();
         assert_eq!((accuracy.bytes, accuracy.files, accuracy.bits_wrong), (50, 4, 0));
     });
@@ -369,13 +377,18 @@ fn what_is_typed_at_a_login_comes_back_as_it_was_typed() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and busybox"]
-fn of_several_tries_the_first_measures_and_all_count_for_availability() {
+fn the_first_attempt_is_measured_and_all_count_for_availability() {
     in_new_network(|| {
-        let (desk, server) = (Desk::new(), Server::Busybox.start());
+        let directory = TestDirectory::new();
+        let server = Server::Busybox.start();
         let target = format!("{SERVER}:{}", server.port());
         let words = ["--keys", "5", "--every", "100ms", "--for", "300ms"];
-        let record = desk.measure(&[&words[..], &[&target]].concat());
-        assert!(record.tries.iter().all(|one| one.outcome == TryOutcome::Ok), "{:?}", record.tries);
+        let record = directory.measure(&[&words[..], &[&target]].concat());
+        assert!(
+            record.tries.iter().all(|one| one.outcome == AttemptOutcome::Ok),
+            "{:?}",
+            record.tries
+        );
         let measures = record.measures.unwrap();
         assert_eq!((measures.tries, measures.tries_failed), (3, 0));
         assert_eq!((measures.availability, measures.between_failures_ns), (Some(1.0), None));
@@ -385,31 +398,31 @@ fn of_several_tries_the_first_measures_and_all_count_for_availability() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_host_that_refuses_every_try_is_not_available_and_exit_code_1() {
+fn a_host_that_refuses_every_attempt_is_unavailable_with_exit_code_1() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let words = ["measure", "--json", "--count", "2", "--every", "100ms", "10.0.0.1:9"];
-        let output = desk.plumb(&words);
+        let output = directory.plumb(&words);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
         let measures = record.measures.unwrap();
         assert_eq!((measures.tries_failed, measures.failures), (2, 1));
         assert_eq!((measures.availability, measures.response_ns), (Some(0.0), None));
-        assert!(record.tries.iter().all(|one| one.outcome == TryOutcome::NoConnection));
+        assert!(record.tries.iter().all(|one| one.outcome == AttemptOutcome::NoConnection));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_file_server_without_an_address_and_one_that_nobody_runs_fail_at_different_steps() {
+fn an_unresolved_name_and_a_refused_connection_fail_at_different_steps() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         for (target, outcome) in [
-            ("ftp://nosuch.invalid/", TryOutcome::NoAddress),
-            ("ftp://10.0.0.1:9/", TryOutcome::NoConnection),
+            ("ftp://nosuch.invalid/", AttemptOutcome::NoAddress),
+            ("ftp://10.0.0.1:9/", AttemptOutcome::NoConnection),
         ] {
             let output =
-                desk.plumb(&["measure", "--json", "--count", "2", "--every", "100ms", target]);
+                directory.plumb(&["measure", "--json", "--count", "2", "--every", "100ms", target]);
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
             assert_eq!(record.tries.len(), 2, "{target}");
@@ -421,23 +434,25 @@ fn a_file_server_without_an_address_and_one_that_nobody_runs_fail_at_different_s
 
 #[test]
 #[ignore = "needs root or a user namespace, and busybox"]
-fn a_session_that_was_recorded_tells_its_echoes() {
+fn echoes_are_measured_from_a_recorded_session() {
     in_new_network(|| {
-        let (desk, server) = (Desk::new(), Server::Busybox.start());
-        let (cast, port) = (desk.path("session.cast"), server.port().to_string());
-        let mut person = Person::over(&["--record", &cast, "--record-input", SERVER, &port]);
-        person.has_a_shell();
+        let directory = TestDirectory::new();
+        let server = Server::Busybox.start();
+        let cast = directory.path("session.cast");
+        let port = server.port().to_string();
+        let mut user = TerminalUser::over(&["--record", &cast, "--record-input", SERVER, &port]);
+        user.has_a_shell();
         let mut shown = String::from("ready:");
         for key in "echo hu".chars() {
-            person.types(&key.to_string());
+            user.types(&key.to_string());
             shown.push(key);
-            person.sees(shown.trim_end());
+            user.sees(shown.trim_end());
         }
-        person.types("\r");
-        person.sees("hu\n");
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        let record = desk.measure(&[&cast]);
+        user.types("\r");
+        user.sees("hu\n");
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
+        let record = directory.measure(&[&cast]);
         let echo = record.echo.unwrap();
         assert!(echo.samples >= 1 && echo.layers.is_empty(), "{echo:?}");
         let recording = record.recording.unwrap();
@@ -448,33 +463,33 @@ fn a_session_that_was_recorded_tells_its_echoes() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_plumb_that_serves_is_measured_by_its_meters() {
+fn a_running_plumb_serve_is_measured_by_its_meters() {
     in_new_network(|| {
-        let state = Desk::new();
-        let mut server = Served::start(&["--exec", "/bin/sh"]);
+        let state = TestDirectory::new();
+        let mut server = ServeProcess::start(&["--exec", "/bin/sh"]);
         let target = format!("pid:{}", server.program.id());
-        let record = within_the_limit(|| {
+        let record = poll_until_timeout(|| {
             let output = state.plumb(&["measure", "--json", "--for", "200ms", &target]);
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             output.status.success().then(|| Measurement::from_json(&text).unwrap())
         });
         let running = record.running.unwrap();
         assert_eq!((running.pid, running.command.as_str()), (server.program.id(), "serve"));
-        assert!(running.looked_ns >= 200_000_000);
+        assert!(running.window_ns >= 200_000_000);
         assert_eq!((record.measures, record.tries), (None, Vec::new()));
         drop(server.program.has_ended());
     });
 }
 
 #[test]
-fn each_kind_of_bad_target_is_one_sentence() {
-    let desk = Desk::new();
-    fs::write(desk.path("text.cast"), "no recording\n").unwrap();
+fn each_kind_of_invalid_target_is_one_error_line() {
+    let directory = TestDirectory::new();
+    fs::write(directory.path("text.cast"), "no recording\n").unwrap();
     let refused = |words: &[&str], code: i32, sentence: &str| {
-        let output = desk.plumb(&[&["measure"], words].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
+        let output = directory.plumb(&[&["measure"], words].concat());
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{messages}");
+        assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
     };
     refused(&["ssh://host"], 2, "cannot be measured: use");
     refused(&["pid:me"], 2, "plumb meters --list");
@@ -482,7 +497,7 @@ fn each_kind_of_bad_target_is_one_sentence() {
     refused(&["/etc/passwd"], 2, "is not a target");
     refused(&["serial:/dev/plumb-none"], 4, "there is no serial device");
     refused(&["none.cast"], 4, "no such file: none.cast");
-    refused(&[&desk.path("text.cast")], 1, "is not a recording");
+    refused(&[&directory.path("text.cast")], 1, "is not a recording");
     refused(&["--write", "host"], 2, "--write requires a file server");
     refused(&["--pattern", "ftp://host/x"], 2, "--pattern requires --write");
     refused(&["--count", "2", "x.cast"], 2, "do not apply to a recording");
@@ -492,10 +507,10 @@ fn each_kind_of_bad_target_is_one_sentence() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn the_page_of_a_transfer_has_its_pictures() {
-    meet_vsftpd(false, |desk| {
-        let page = desk.path("page.html");
-        desk.measure(&["--html", &page, "ftp://10.0.0.1:2121/pub/file"]);
+fn the_report_page_of_a_transfer_has_its_charts() {
+    meet_vsftpd(false, |directory| {
+        let page = directory.path("page.html");
+        directory.measure(&["--html", &page, "ftp://10.0.0.1:2121/pub/file"]);
         let text = fs::read_to_string(Path::new(&page)).unwrap();
         for title in ["Throughput against size", "Time-sequence graph of the largest transfer"] {
             assert!(text.contains(&format!("<h2>{title}</h2>")), "{title}");
@@ -505,11 +520,13 @@ fn the_page_of_a_transfer_has_its_pictures() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and busybox"]
-fn the_page_of_a_login_has_its_pictures() {
+fn the_report_page_of_a_login_has_its_charts() {
     in_new_network(|| {
-        let (desk, server) = (Desk::new(), Server::Busybox.start());
-        let (page, target) = (desk.path("page.html"), format!("{SERVER}:{}", server.port()));
-        desk.measure(&["--html", &page, &target]);
+        let directory = TestDirectory::new();
+        let server = Server::Busybox.start();
+        let page = directory.path("page.html");
+        let target = format!("{SERVER}:{}", server.port());
+        directory.measure(&["--html", &page, &target]);
         let text = fs::read_to_string(Path::new(&page)).unwrap();
         for title in [
             "One keystroke, from key to cell",

@@ -5,11 +5,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::served::{Caller, unique};
-use login_desk::{Person, within_the_limit};
+use login_harness::serve_process::{RawClient, unique};
+use login_harness::{TerminalUser, poll_until_timeout};
 use os::process::Program;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A directory for the sockets.
-struct Desk(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Desk {
+impl TestDirectory {
     fn new() -> Self {
-        let folder = unique("meters");
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
+        let directory = unique("meters");
+        fs::create_dir(&directory).unwrap();
+        Self(directory)
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -51,7 +51,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
@@ -64,13 +64,13 @@ struct Server {
 
 impl Server {
     /// Starts a login server.
-    fn start(desk: &Desk, more: &[&str]) -> Self {
+    fn start(directory: &TestDirectory, more: &[&str]) -> Self {
         let words = ["--listen", "127.0.0.1:0", "--tls", "off"];
-        Self::start_with(desk, &[&words, more, &["--exec", "cat"]].concat())
+        Self::start_with(directory, &[&words, more, &["--exec", "cat"]].concat())
     }
 
-    fn start_with(desk: &Desk, words: &[&str]) -> Self {
-        let mut command = desk.command(&[&["serve", "--json"], words].concat());
+    fn start_with(directory: &TestDirectory, words: &[&str]) -> Self {
+        let mut command = directory.command(&[&["serve", "--json"], words].concat());
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
         let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
         let at = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -87,18 +87,18 @@ impl Server {
     }
 
     /// Opens a session, and types a first line, which starts its program.
-    fn session(&self) -> Caller {
-        let mut caller = Caller::at(self.at);
-        line(&mut caller, "begin");
-        caller
+    fn session(&self) -> RawClient {
+        let mut client = RawClient::at(self.at);
+        line(&mut client, "begin");
+        client
     }
 }
 
 /// Types a line, and waits for both the echo and the output of `cat`.
-fn line(caller: &mut Caller, text: &str) {
-    caller.says(format!("{text}\r\n").as_bytes());
-    caller.hears(text.as_bytes());
-    caller.hears(text.as_bytes());
+fn line(client: &mut RawClient, text: &str) {
+    client.send(format!("{text}\r\n").as_bytes());
+    client.wait_for(text.as_bytes());
+    client.wait_for(text.as_bytes());
 }
 
 fn primitive<'a>(report: &'a Value, name: &str) -> &'a Value {
@@ -111,18 +111,18 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn what_a_session_did_is_what_its_meters_say_while_it_runs() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
-    let mut caller = server.session();
-    let before = desk.report(&server);
+fn the_meters_of_a_running_session_match_its_activity() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
+    let mut client = server.session();
+    let before = directory.report(&server);
     for count in 0..150 {
-        line(&mut caller, &format!("line {count}"));
+        line(&mut client, &format!("line {count}"));
     }
-    let after = desk.report(&server);
+    let after = directory.report(&server);
     let grown = |of: &dyn Fn(&Value) -> u64| of(&after) - of(&before);
     assert_eq!(grown(&|report| number(&report["all"]["transactions"])), 150);
-    // Each line is read once and echoed at least once.
+    // The server reads each line once and echoes it at least once.
     assert!(grown(&|report| number(&primitive(report, "Telnet")["visits"])) >= 300);
     assert!(grown(&|report| number(&primitive(report, "system calls")["visits"])) >= 450);
     assert!(grown(&|report| number(&report["all"]["wakeups"])) >= 300);
@@ -134,10 +134,10 @@ fn what_a_session_did_is_what_its_meters_say_while_it_runs() {
 
 #[test]
 fn the_accounts_of_a_report_add_up_to_its_total() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
     let _caller = server.session();
-    let report = desk.report(&server);
+    let report = directory.report(&server);
     let primitives = report["all"]["primitives"].as_array().unwrap();
     let sum: u64 = primitives.iter().map(|one| number(&one["ns"])).sum();
     // Each value is rounded to a nanosecond separately.
@@ -148,14 +148,14 @@ fn the_accounts_of_a_report_add_up_to_its_total() {
 }
 
 #[test]
-fn a_session_that_is_over_stays_in_the_sum() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
-    let mut caller = server.session();
-    line(&mut caller, "one more");
-    drop(caller);
+fn an_ended_session_stays_in_the_sum() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
+    let mut client = server.session();
+    line(&mut client, "one more");
+    drop(client);
     let _other = server.session();
-    let report = desk.report(&server);
+    let report = directory.report(&server);
     assert_eq!(number(&report["all"]["transactions"]), 1);
     let names: Vec<_> =
         report["groups"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
@@ -164,53 +164,53 @@ fn a_session_that_is_over_stays_in_the_sum() {
 
 // attack row 115
 #[test]
-fn one_who_asks_and_never_reads_does_not_hold_the_sessions() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
-    let mut caller = server.session();
+fn a_meter_client_that_never_reads_does_not_block_sessions() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
+    let mut client = server.session();
     let deaf: Vec<_> = (0..20)
         .map(|_| {
-            let mut stream = UnixStream::connect(desk.socket(&server)).unwrap();
+            let mut stream = UnixStream::connect(directory.socket(&server)).unwrap();
             stream.write_all(b"meters 1\n").unwrap();
             stream
         })
         .collect();
-    line(&mut caller, "still here");
-    assert_eq!(number(&desk.report(&server)["all"]["transactions"]), 1);
+    line(&mut client, "still here");
+    assert_eq!(number(&directory.report(&server)["all"]["transactions"]), 1);
     drop(deaf);
 }
 
 #[test]
-fn a_server_that_ends_takes_its_socket_along() {
-    let desk = Desk::new();
-    let mut server = Server::start(&desk, &[]);
-    assert!(desk.socket(&server).exists());
+fn a_server_removes_its_socket_at_exit() {
+    let directory = TestDirectory::new();
+    let mut server = Server::start(&directory, &[]);
+    assert!(directory.socket(&server).exists());
     server.program.signal(Signal::TERM).unwrap();
     server.program.wait_for_end(std::time::Duration::from_secs(10)).unwrap();
-    assert!(!desk.socket(&server).exists());
+    assert!(!directory.socket(&server).exists());
 }
 
 #[test]
-fn the_socket_of_a_server_that_was_killed_is_swept_away_by_who_looks() {
-    let desk = Desk::new();
-    let mut server = Server::start(&desk, &[]);
+fn a_meter_client_removes_the_socket_of_a_killed_server() {
+    let directory = TestDirectory::new();
+    let mut server = Server::start(&directory, &[]);
     server.program.signal(Signal::KILL).unwrap();
     server.program.wait_for_end(std::time::Duration::from_secs(10)).unwrap();
-    assert!(desk.socket(&server).exists());
-    let output = desk.meters(&[&server.id()]);
+    assert!(directory.socket(&server).exists());
+    let output = directory.meters(&[&server.id()]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(!desk.socket(&server).exists());
+    assert!(!directory.socket(&server).exists());
 }
 
 #[test]
-fn where_several_run_they_are_listed_and_one_must_be_named() {
-    let desk = Desk::new();
-    let servers = [Server::start(&desk, &[]), Server::start(&desk, &[])];
-    let output = desk.meters(&[]);
+fn several_running_servers_are_listed_and_one_must_be_selected() {
+    let directory = TestDirectory::new();
+    let servers = [Server::start(&directory, &[]), Server::start(&directory, &[])];
+    let output = directory.meters(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let for_a_program = desk.meters(&["--json"]);
+    let for_a_program = directory.meters(&["--json"]);
     assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
-    let listed = desk.meters(&["--list", "--json"]);
+    let listed = directory.meters(&["--list", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let pids: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();
     for server in &servers {
@@ -220,38 +220,38 @@ fn where_several_run_they_are_listed_and_one_must_be_named() {
 }
 
 #[test]
-fn a_server_that_is_told_so_shows_no_meters() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &["--no-meters-socket"]);
-    assert!(!desk.socket(&server).exists());
-    assert_eq!(desk.meters(&[&server.id()]).status.code(), Some(3));
+fn no_meters_socket_disables_the_meters() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &["--no-meters-socket"]);
+    assert!(!directory.socket(&server).exists());
+    assert_eq!(directory.meters(&[&server.id()]).status.code(), Some(3));
 }
 
 #[test]
 fn a_pipe_gets_the_table_once() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
     let _caller = server.session();
-    let output = desk.meters(&[&server.id()]);
+    let output = directory.meters(&[&server.id()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(&format!("plumb serve, process {},", server.id())), "{text}");
     assert!(text.contains("\nsystem calls ") && text.contains("\nwait "), "{text}");
 }
 
 #[test]
-fn a_person_watches_the_meters_and_leaves() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
-    let mut caller = server.session();
-    let mut command = desk.command(&["meters", &server.id(), "--every", "50ms"]);
+fn a_user_watches_the_meters_and_quits() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
+    let mut client = server.session();
+    let mut command = directory.command(&["meters", &server.id(), "--every", "50ms"]);
     command.env("TERM", "xterm");
-    let mut person = Person::running(command);
-    person.sees("no transaction yet");
-    line(&mut caller, "hello");
-    person.sees("1 transactions:");
-    person.types("q");
-    assert_eq!(person.leaves().code(), Some(0));
-    assert!(is_quiet(&desk.socket(&server)));
+    let mut user = TerminalUser::running(command);
+    user.sees("no transaction yet");
+    line(&mut client, "hello");
+    user.sees("1 transactions:");
+    user.types("q");
+    assert_eq!(user.leaves().code(), Some(0));
+    assert!(is_quiet(&directory.socket(&server)));
 }
 
 /// Returns whether a socket sends nothing to a client that has sent no request.
@@ -259,88 +259,88 @@ fn is_quiet(socket: &Path) -> bool {
     use std::io::Read;
     let mut stream = UnixStream::connect(socket).unwrap();
     let mut answer = Vec::new();
-    within_the_limit(|| stream.read_to_end(&mut answer).ok());
+    poll_until_timeout(|| stream.read_to_end(&mut answer).ok());
     answer.is_empty()
 }
 
 #[test]
-fn each_command_of_ftp_is_a_transaction_and_a_file_that_is_sent_is_system_calls() {
-    let desk = Desk::new();
-    fs::write(desk.0.join("file"), [b'x'; 100_000]).unwrap();
-    let root = desk.0.to_str().unwrap();
+fn each_ftp_command_is_a_transaction_and_a_sent_file_is_charged_to_system_calls() {
+    let directory = TestDirectory::new();
+    fs::write(directory.0.join("file"), [b'x'; 100_000]).unwrap();
+    let root = directory.0.to_str().unwrap();
     let server =
-        Server::start_with(&desk, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
+        Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
     let url = format!("ftp://{}/file", server.at);
-    let got = desk.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+    let got = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
     assert_eq!(got.stdout.len(), 100_000, "{got:?}");
-    let report = desk.report(&server);
+    let report = directory.report(&server);
     assert_eq!(report["groups"][0]["name"], "FTP");
-    // At least USER, EPSV and RETR, and the file, which may take a single call.
+    // Transactions for at least USER, EPSV and RETR. The file itself may take a single system call.
     assert!(number(&report["all"]["transactions"]) >= 3, "{report}");
     assert!(number(&primitive(&report, "application")["visits"]) >= 3);
     assert!(number(&primitive(&report, "system calls")["visits"]) >= 1);
 }
 
 #[test]
-fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
-    let desk = Desk::new();
-    fs::write(desk.0.join("file"), [b'x'; 100_000]).unwrap();
-    let root = desk.0.to_str().unwrap();
+fn tls_is_charged_separately_from_the_system_calls_below_it() {
+    let directory = TestDirectory::new();
+    fs::write(directory.0.join("file"), [b'x'; 100_000]).unwrap();
+    let root = directory.0.to_str().unwrap();
     let server =
-        Server::start_with(&desk, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
+        Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
     let get = |scheme: &str| {
         let url = format!("{scheme}://{}/file", server.at);
-        let got = desk.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+        let got = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
         assert_eq!(got.stdout.len(), 100_000, "{got:?}");
     };
     get("ftp");
-    let clear = desk.report(&server);
+    let clear = directory.report(&server);
     let names = |report: &Value| -> Vec<String> {
         let primitives = report["all"]["primitives"].as_array().unwrap();
         primitives.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
     assert!(!names(&clear).contains(&"encryption".to_owned()), "{clear}");
     get("ftpes");
-    let secured = desk.report(&server);
-    // The handshake, and each command after it.
+    let secured = directory.report(&server);
+    // Visits for the TLS handshake and for each command after the handshake.
     assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
     assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
     get("ftpes");
-    let again = desk.report(&server);
+    let again = directory.report(&server);
     assert!(number(&primitive(&again, "files")["visits"]) >= 1, "{again}");
     let calls = |report: &Value| number(&primitive(report, "system calls")["visits"]);
     assert!(calls(&secured) > calls(&clear));
 }
 
 /// Returns the report of a login to `server` after a line was typed and echoed.
-fn report_of_login(desk: &Desk, server: &Server, words: &[&str]) -> Value {
+fn report_of_login(directory: &TestDirectory, server: &Server, words: &[&str]) -> Value {
     let port = server.at.port().to_string();
-    let mut command = desk.command(&[&["login"], words].concat());
+    let mut command = directory.command(&[&["login"], words].concat());
     command.env("TERM", "xterm");
-    let mut person = Person::running(command);
-    person.sees("Connected to");
-    person.types("hello\r");
-    person.sees("hello\nhello\n");
-    let listed = desk.meters(&["--list", "--json"]);
+    let mut user = TerminalUser::running(command);
+    user.sees("Connected to");
+    user.types("hello\r");
+    user.sees("hello\nhello\n");
+    let listed = directory.meters(&["--list", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let login = listed.as_array().unwrap().iter().find(|one| {
         let command = one["command"].as_str().unwrap();
         command.starts_with("login ") && command.contains(&port)
     });
     let pid = login.unwrap_or_else(|| panic!("{listed}"))["pid"].to_string();
-    let output = desk.meters(&[&pid, "--json"]);
-    person.types("\x1dq\r");
-    person.leaves();
+    let output = directory.meters(&[&pid, "--json"]);
+    user.types("\x1dq\r");
+    user.leaves();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn a_person_who_is_logged_in_has_meters_too() {
-    let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
+fn a_login_client_has_meters_too() {
+    let directory = TestDirectory::new();
+    let server = Server::start(&directory, &[]);
     let port = server.at.port().to_string();
-    let report = report_of_login(&desk, &server, &["127.0.0.1", &port]);
-    // The typed keys may arrive in one piece.
+    let report = report_of_login(&directory, &server, &["127.0.0.1", &port]);
+    // All typed keys may arrive in one read.
     assert!(number(&report["all"]["transactions"]) >= 1, "{report}");
     assert!(number(&primitive(&report, "terminal")["visits"]) >= 1);
     let primitives = report["all"]["primitives"].as_array().unwrap();
@@ -348,13 +348,13 @@ fn a_person_who_is_logged_in_has_meters_too() {
 }
 
 #[test]
-fn what_tls_takes_of_a_login_is_charged_to_encryption() {
-    let desk = Desk::new();
-    let server = Server::start_with(&desk, &["--listen-tls", "127.0.0.1:0", "--exec", "cat"]);
+fn the_tls_of_a_login_is_charged_to_encryption() {
+    let directory = TestDirectory::new();
+    let server = Server::start_with(&directory, &["--listen-tls", "127.0.0.1:0", "--exec", "cat"]);
     let url = format!("telnets://{}", server.at);
-    let report = report_of_login(&desk, &server, &[&url]);
+    let report = report_of_login(&directory, &server, &[&url]);
     let encryption = primitive(&report, "encryption");
-    // The handshake alone takes more visits than this, and each keystroke is encrypted in both
+    // The TLS handshake alone takes more visits than five, and each keystroke is encrypted in both
     // directions.
     assert!(number(&encryption["visits"]) >= 5, "{report}");
     assert!(encryption["share"].as_f64().unwrap() > 0.0, "{report}");

@@ -1,100 +1,101 @@
 //! `plumb` with real peers: Debian's Telnet servers, kernel sockets, and hosts that do not answer.
 //!
-//! Each test has its own network, in which it starts what it needs: the servers at 10.0.0.1, and a
-//! TUN on which plumb has 10.0.0.2. It types on a pseudo-terminal and reads the screen as a user
-//! does: it waits at most ten seconds for text to appear.
+//! Each test has its own network namespace with servers at 10.0.0.1 and a TUN on which plumb has
+//! 10.0.0.2. The test types on a pseudo-terminal and reads the screen like a user, and waits at
+//! most ten seconds for each expected text.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::line::{self, Line};
-use login_desk::names::Names;
-use login_desk::serial_peer::SerialPeer;
-use login_desk::{
-    Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, listen_to_both,
-    plumb, quiet_network, tcp_urgent,
+use login_harness::llp_station::{self, SerialLine};
+use login_harness::names::Names;
+use login_harness::serial_peer::SerialPeer;
+use login_harness::{
+    SERVER, Server, TcpStack, TerminalUser, echo_once, in_network_of, in_new_network, listen,
+    listen_to_both, plumb, quiet_network, tcp_urgent,
 };
 use os::process::Program;
 use os::tty::WindowSize;
 use protocols::time::Duration;
-use protocols::transport::tcp::Ending;
+use protocols::transport::tcp::CloseReason;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-/// Logs in, works, checks the status and leaves; must succeed with every server and transport.
-fn work_at(server: Server, way: Way) {
+/// Logs in, works, checks the status and leaves. This must succeed with every server and TCP
+/// implementation.
+fn work_at(server: Server, tcp_stack: TcpStack) {
     let server = server.start();
-    let mut person = Person::at(way, server.port());
-    person.sees("Connected to 10.0.0.1 port");
-    person.has_a_shell();
-    person.types("echo $((6*7))\r");
-    person.sees("\n42\n");
-    person.types("stty size\r");
-    person.sees("24 80");
-    person.resizes(WindowSize { rows: 40, columns: 100 });
-    person.types("stty size\r");
-    person.sees("40 100");
-    person.types("\x1dstatus\r");
-    person.sees("CPU time of plumb");
-    person.sees(way.name());
-    person.sees("Idle:");
+    let mut user = TerminalUser::at(tcp_stack, server.port());
+    user.sees("Connected to 10.0.0.1 port");
+    user.has_a_shell();
+    user.types("echo $((6*7))\r");
+    user.sees("\n42\n");
+    user.types("stty size\r");
+    user.sees("24 80");
+    user.resizes(WindowSize { rows: 40, columns: 100 });
+    user.types("stty size\r");
+    user.sees("40 100");
+    user.types("\x1dstatus\r");
+    user.sees("CPU time of plumb");
+    user.sees(tcp_stack.name());
+    user.sees("Idle:");
     // The session must continue whether or not the server answers.
-    person.types("send ayt\r");
-    person.types("echo still $((2+2)) here\r");
-    person.sees("still 4 here");
-    person.types("\x1dclose\r");
-    assert_eq!(person.leaves().code(), Some(0));
-    person.sees("Connection closed here after");
-    person.has_a_sane_terminal();
+    user.types("send ayt\r");
+    user.types("echo still $((2+2)) here\r");
+    user.sees("still 4 here");
+    user.types("\x1dclose\r");
+    assert_eq!(user.leaves().code(), Some(0));
+    user.sees("Connection closed here after");
+    user.has_a_sane_terminal();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_inetutils_over_the_kernel() {
-    in_new_network(|| work_at(Server::Inetutils, Way::Kernel));
+fn a_user_logs_in_to_inetutils_over_kernel_tcp() {
+    in_new_network(|| work_at(Server::Inetutils, TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_inetutils_over_our_own_tcp() {
-    in_new_network(|| work_at(Server::Inetutils, Way::Tun));
+fn a_user_logs_in_to_inetutils_over_userspace_tcp() {
+    in_new_network(|| work_at(Server::Inetutils, TcpStack::Tun));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_busybox_over_the_kernel() {
-    in_new_network(|| work_at(Server::Busybox, Way::Kernel));
+fn a_user_logs_in_to_busybox_over_kernel_tcp() {
+    in_new_network(|| work_at(Server::Busybox, TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_busybox_over_our_own_tcp() {
-    in_new_network(|| work_at(Server::Busybox, Way::Tun));
+fn a_user_logs_in_to_busybox_over_userspace_tcp() {
+    in_new_network(|| work_at(Server::Busybox, TcpStack::Tun));
 }
 
 /// Logs in over an Ethernet segment, works and leaves.
-fn work_by(way: &str) {
+fn work_by(tcp_stack: &str) {
     let server = Server::Inetutils.start();
-    let mut person = Person::over(&["--via", way, SERVER, &server.port().to_string()]);
-    person.sees("Connected to 10.0.0.1 port");
-    person.has_a_shell();
-    person.types("echo $((6*7)); seq 1 20000 | tail -c 40000 | cksum\r");
-    person.sees("\n42\n");
-    person.types("seq 1 5000; echo do''ne\r");
-    person.sees("done");
-    person.types("\x1dstatus\r");
-    person.sees("TCP: plumb's own");
-    person.sees("Idle:");
-    person.types("close\r");
-    assert_eq!(person.leaves().code(), Some(0));
+    let mut user = TerminalUser::over(&["--via", tcp_stack, SERVER, &server.port().to_string()]);
+    user.sees("Connected to 10.0.0.1 port");
+    user.has_a_shell();
+    user.types("echo $((6*7)); seq 1 20000 | tail -c 40000 | cksum\r");
+    user.sees("\n42\n");
+    user.types("seq 1 5000; echo do''ne\r");
+    user.sees("done");
+    user.types("\x1dstatus\r");
+    user.sees("TCP: plumb's own");
+    user.sees("Idle:");
+    user.types("close\r");
+    assert_eq!(user.leaves().code(), Some(0));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_inetutils_over_a_tap() {
+fn a_user_logs_in_to_inetutils_over_a_tap() {
     let network: &[&[&str]] = &[
         &["tuntap", "add", "plumb0", "mode", "tap"],
         &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
@@ -105,7 +106,7 @@ fn a_person_works_at_the_server_of_inetutils_over_a_tap() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_at_the_server_of_inetutils_over_a_packet_socket() {
+fn a_user_logs_in_to_inetutils_over_a_packet_socket() {
     let network: &[&[&str]] = &[
         &["link", "add", "plumb0", "type", "veth", "peer", "name", "far0"],
         &["address", "add", "10.0.0.1/24", "dev", "far0"],
@@ -115,7 +116,8 @@ fn a_person_works_at_the_server_of_inetutils_over_a_packet_socket() {
     in_network_of(network, || work_by("packet:plumb0?address=10.0.0.2/24"));
 }
 
-/// A network with the kernel at an IPv4 and an IPv6 address, on a TUN for plumb.
+/// Commands of `ip` that create a TUN for plumb, on which the kernel has an IPv4 and an IPv6
+/// address.
 const DUAL_STACK: &[&[&str]] = &[
     &["tuntap", "add", "plumb0", "mode", "tun"],
     &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
@@ -123,7 +125,7 @@ const DUAL_STACK: &[&[&str]] = &[
     &["link", "set", "plumb0", "up"],
 ];
 const SERVER_V6: &str = "2001:db8::1";
-/// Addresses without a host: one in the server's network, and one in the quiet network.
+/// Addresses without a host: one in the server's subnet, and one in the quiet subnet.
 const SILENT_V6: &str = "2001:db8::9";
 const QUIET_V6: &str = "2001:db8:9::9";
 const TCP: u8 = 6;
@@ -131,106 +133,106 @@ const UDP: u8 = 17;
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
+fn a_host_with_dead_ipv6_is_reached_by_ipv4_over_kernel_tcp() {
     in_network_of(DUAL_STACK, || {
         let quiet = quiet_network();
         let names = Names::new("dead", &format!("{QUIET_V6} far\n{SERVER} far\n"), "");
-        let server = login_desk::start_inetutils(listen_to_both(), &[]);
+        let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
-        let mut person = Person::running(names.plumb(&["login", "far", &port]));
-        login_desk::is_sent_without_answer(&quiet, TCP, QUIET_V6.parse().unwrap());
-        person.sees("Connected to far (10.0.0.1) port");
-        person.has_a_shell();
-        person.types("echo $((6*7))\r");
-        person.sees("\n42\n");
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
+        let mut user = TerminalUser::running(names.plumb(&["login", "far", &port]));
+        login_harness::is_sent_without_answer(&quiet, TCP, QUIET_V6.parse().unwrap());
+        user.sees("Connected to far (10.0.0.1) port");
+        user.has_a_shell();
+        user.types("echo $((6*7))\r");
+        user.sees("\n42\n");
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
+fn a_host_with_dead_ipv6_is_reached_by_ipv4_over_userspace_tcp() {
     in_network_of(DUAL_STACK, || {
         // The reverse of the order of RFC 6724.
         let names = Names::new("mute", &format!("{SERVER} far\n{SILENT_V6} far\n"), "");
-        let server = login_desk::start_inetutils(listen_to_both(), &[]);
+        let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let arguments = ["login", "--via", "tun:plumb0", "far", &server.port().to_string()];
-        let mut person = Person::running(names.plumb(&arguments));
-        person.sees("Connected to far (10.0.0.1) port");
-        person.has_a_shell();
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
+        let mut user = TerminalUser::running(names.plumb(&arguments));
+        user.sees("Connected to far (10.0.0.1) port");
+        user.has_a_shell();
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
     });
 }
 
-/// Logs in to a host with both families and leaves; `found` is the expected address.
+/// Logs in to a host with IPv4 and IPv6 addresses and leaves; `found` is the expected address.
 fn calls(names: &Names, arguments: &[&str], found: &str) {
-    let server = login_desk::start_inetutils(listen_to_both(), &[]);
+    let server = login_harness::start_inetutils(listen_to_both(), &[]);
     let port = server.port().to_string();
     let mut command = names.plumb(&["login"]);
     command.args(arguments).args(["far", &port]);
-    let mut person = Person::running(command);
-    person.sees(&format!("Connected to far ({found}) port"));
-    person.has_a_shell();
-    person.types("exit\r");
-    assert_eq!(person.leaves().code(), Some(0));
+    let mut user = TerminalUser::running(command);
+    user.sees(&format!("Connected to far ({found}) port"));
+    user.has_a_shell();
+    user.types("exit\r");
+    assert_eq!(user.leaves().code(), Some(0));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn of_a_host_with_both_families_the_one_that_was_asked_for_is_called() {
+fn the_requested_family_of_a_dual_stack_host_is_used() {
     in_network_of(DUAL_STACK, || {
         let names = Names::new("both", &format!("{SERVER} far\n{SERVER_V6} far\n"), "");
-        for way in [Way::Kernel, Way::Tun] {
-            let [via, way] = way.arguments();
-            calls(&names, &[via, way], SERVER_V6);
-            calls(&names, &[via, way, "-4"], SERVER);
-            calls(&names, &[via, way, "-6"], SERVER_V6);
+        for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
+            let [via, tcp_stack] = tcp_stack.arguments();
+            calls(&names, &[via, tcp_stack], SERVER_V6);
+            calls(&names, &[via, tcp_stack, "-4"], SERVER);
+            calls(&names, &[via, tcp_stack, "-6"], SERVER_V6);
         }
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_person_works_over_our_own_tcp_by_ipv6_alone() {
+fn a_user_logs_in_over_userspace_tcp_with_ipv6_only() {
     let network: &[&[&str]] = &[
         &["tuntap", "add", "plumb0", "mode", "tun"],
         &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
         &["link", "set", "plumb0", "up"],
     ];
     in_network_of(network, || {
-        let server = login_desk::start_inetutils(listen_to_both(), &[]);
+        let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
-        let mut person = Person::over(&["--via", "tun:plumb0", SERVER_V6, &port]);
-        person.sees("Connected to 2001:db8::1 port");
-        person.has_a_shell();
-        person.types("seq 1 5000; echo do''ne\r");
-        person.sees("done");
-        person.types("\x1dstatus\r");
-        person.sees("TCP: plumb's own");
-        person.types("close\r");
-        assert_eq!(person.leaves().code(), Some(0));
+        let mut user = TerminalUser::over(&["--via", "tun:plumb0", SERVER_V6, &port]);
+        user.sees("Connected to 2001:db8::1 port");
+        user.has_a_shell();
+        user.types("seq 1 5000; echo do''ne\r");
+        user.sees("done");
+        user.types("\x1dstatus\r");
+        user.sees("TCP: plumb's own");
+        user.types("close\r");
+        assert_eq!(user.leaves().code(), Some(0));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn an_address_of_ours_may_be_said_for_each_family() {
+fn a_local_address_can_be_given_for_each_family() {
     in_network_of(DUAL_STACK, || {
         let via = "tun:plumb0?address=10.0.0.7&address=2001:db8::7";
         for (server, ours) in [(SERVER, "10.0.0.7"), (SERVER_V6, "2001:db8::7")] {
             let listener = listen_to_both();
             let port = listener.local_addr().unwrap().port().to_string();
-            let mut person = Person::over(&["--via", via, server, &port]);
-            let (_far, caller) = listener.accept().unwrap();
-            assert_eq!(caller.ip().to_canonical().to_string(), ours);
-            person.sees("Connected");
+            let mut user = TerminalUser::over(&["--via", via, server, &port]);
+            let (_far, client) = listener.accept().unwrap();
+            assert_eq!(client.ip().to_canonical().to_string(), ours);
+            user.sees("Connected");
         }
     });
 }
 
-/// Runs plumb with a name server that does not answer, and interrupts it meanwhile.
+/// Runs plumb with a name server that does not answer, and interrupts plumb while it waits.
 fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
     let quiet = quiet_network();
     let resolver = "nameserver 10.9.0.2\noptions timeout:30 attempts:5\n";
@@ -238,10 +240,11 @@ fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
     let mut plumb = names.plumb(&[command, "far.example"]);
     plumb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = Program::start(&mut plumb).unwrap();
-    login_desk::is_sent_without_answer(&quiet, UDP, "10.9.0.2".parse().unwrap());
+    login_harness::is_sent_without_answer(&quiet, UDP, "10.9.0.2".parse().unwrap());
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut stdout = Vec::new();
+    let mut stderr = Vec::new();
     program.child().stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
     program.child().stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
     std::process::Output { status, stdout, stderr }
@@ -249,18 +252,18 @@ fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_measurement_can_be_interrupted_while_a_name_is_looked_up() {
+fn a_measurement_can_be_interrupted_during_name_resolution() {
     in_new_network(|| {
         let output = is_interrupted_while_it_asks("measure");
         assert_eq!(output.status.code(), Some(3));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said, "plumb: interrupted before the connection was established\n");
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(messages, "plumb: interrupted before the connection was established\n");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_login_can_be_interrupted_while_a_name_is_looked_up() {
+fn a_login_can_be_interrupted_during_name_resolution() {
     in_new_network(|| {
         let output = is_interrupted_while_it_asks("login");
         assert_eq!(output.status.signal(), Some(2));
@@ -269,17 +272,17 @@ fn a_login_can_be_interrupted_while_a_name_is_looked_up() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn what_has_no_address_is_exit_code_1_for_both_commands() {
+fn a_name_without_an_address_is_exit_code_1_for_both_commands() {
     in_new_network(|| {
         for command in ["login", "measure"] {
             let names = Names::new("none", "", "");
-            for (target, said) in
+            for (target, messages) in
                 [("10.0.0.1", "10.0.0.1 has no IPv6"), ("far", "cannot resolve 'far'")]
             {
                 let output = names.plumb(&[command, "-6", target]).output().unwrap();
                 assert_eq!(output.status.code(), Some(1));
                 let error = String::from_utf8(output.stderr).unwrap();
-                assert!(error.contains(said), "{error}");
+                assert!(error.contains(messages), "{error}");
                 assert_eq!(error.lines().count(), 1, "{error}");
             }
         }
@@ -288,30 +291,29 @@ fn what_has_no_address_is_exit_code_1_for_both_commands() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn the_far_side_says_that_it_is_there() {
+fn the_server_answers_are_you_there() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
-        let mut person = Person::at(Way::Tun, server.port());
-        person.has_a_shell();
-        person.types("\x1dsend ayt\r");
-        person.sees("[Yes]");
+        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        user.has_a_shell();
+        user.types("\x1dsend ayt\r");
+        user.sees("[Yes]");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_control_c_goes_to_the_far_side() {
+fn a_control_c_is_sent_to_the_server() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
-        let mut person = Person::at(Way::Tun, server.port());
-        person.has_a_shell();
-        person
-            .types("stty raw -echo; echo go''ing; dd bs=1 count=1 2>&- | od -An -tu1; stty sane\r");
-        person.sees("going");
-        person.types("\x03");
-        person.sees("   3\nready:");
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
+        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        user.has_a_shell();
+        user.types("stty raw -echo; echo go''ing; dd bs=1 count=1 2>&- | od -An -tu1; stty sane\r");
+        user.sees("going");
+        user.types("\x03");
+        user.sees("   3\nready:");
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
     });
 }
 
@@ -320,68 +322,68 @@ fn a_control_c_goes_to_the_far_side() {
 fn a_shell_that_ends_ends_the_session_with_success() {
     in_new_network(|| {
         let server = Server::Busybox.start();
-        let mut person = Person::at(Way::Tun, server.port());
-        person.has_a_shell();
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        person.sees("Connection closed by the remote host");
-        person.has_a_sane_terminal();
+        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        user.has_a_shell();
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
+        user.sees("Connection closed by the remote host");
+        user.has_a_sane_terminal();
     });
 }
 
 /// Sends a Synch from the server, and then several from the client.
-fn synch_by(way: Way) {
+fn synch_by(tcp_stack: TcpStack) {
     let listener = listen();
-    let mut person = Person::at(way, listener.local_addr().unwrap().port());
-    let (mut far, _) = listener.accept().unwrap();
-    far.write_all(b"before\r\n").unwrap();
-    person.sees("before");
-    tcp_urgent::send(&far, b"discarded\xff\xf2");
-    far.write_all(b"after").unwrap();
-    person.sees("after");
-    assert!(!person.screen().contains("discarded"), "{}", person.screen());
-    person.types("\x1dsend synch\r");
-    assert_eq!(tcp_urgent::receive(&far), b"\xff\xf2");
+    let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
+    let (mut remote, _) = listener.accept().unwrap();
+    remote.write_all(b"before\r\n").unwrap();
+    user.sees("before");
+    tcp_urgent::send(&remote, b"discarded\xff\xf2");
+    remote.write_all(b"after").unwrap();
+    user.sees("after");
+    assert!(!user.screen().contains("discarded"), "{}", user.screen());
+    user.types("\x1dsend synch\r");
+    assert_eq!(tcp_urgent::receive(&remote), b"\xff\xf2");
     for (command, code) in [("ip", 0xf4), ("ao", 0xf5), ("abort", 0xee), ("brk", 0xf3)] {
-        person.types(&format!("\x1dsend {command}\r"));
-        assert_eq!(tcp_urgent::receive(&far), [0xff, code, 0xff, 0xf2], "{command}");
+        user.types(&format!("\x1dsend {command}\r"));
+        assert_eq!(tcp_urgent::receive(&remote), [0xff, code, 0xff, 0xf2], "{command}");
     }
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_synch_goes_both_ways_over_the_kernel() {
-    in_new_network(|| synch_by(Way::Kernel));
+fn a_synch_works_in_both_directions_over_kernel_tcp() {
+    in_new_network(|| synch_by(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_synch_goes_both_ways_over_our_own_tcp() {
-    in_new_network(|| synch_by(Way::Tun));
+fn a_synch_works_in_both_directions_over_userspace_tcp() {
+    in_new_network(|| synch_by(TcpStack::Tun));
 }
 
 /// Resets the connection from the server in the middle of the session.
-fn reset_by(way: Way) {
+fn reset_by(tcp_stack: TcpStack) {
     let listener = listen();
-    let mut person = Person::at(way, listener.local_addr().unwrap().port());
-    let (far, _) = listener.accept().unwrap();
-    person.sees("Connected");
-    tcp_urgent::reset(far);
-    assert_eq!(person.leaves().code(), Some(1));
-    person.sees("reset the connection");
-    person.has_a_sane_terminal();
+    let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
+    let (remote, _) = listener.accept().unwrap();
+    user.sees("Connected");
+    tcp_urgent::reset(remote);
+    assert_eq!(user.leaves().code(), Some(1));
+    user.sees("reset the connection");
+    user.has_a_sane_terminal();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_far_side_that_resets_is_a_failure_and_the_terminal_is_restored_over_the_kernel() {
-    in_new_network(|| reset_by(Way::Kernel));
+fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_kernel_tcp() {
+    in_new_network(|| reset_by(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_far_side_that_resets_is_a_failure_and_the_terminal_is_restored_over_our_own_tcp() {
-    in_new_network(|| reset_by(Way::Tun));
+fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_userspace_tcp() {
+    in_new_network(|| reset_by(TcpStack::Tun));
 }
 
 #[test]
@@ -389,27 +391,27 @@ fn a_far_side_that_resets_is_a_failure_and_the_terminal_is_restored_over_our_own
 fn a_signal_ends_plumb_and_the_terminal_is_restored() {
     in_new_network(|| {
         let listener = listen();
-        let mut person = Person::at(Way::Kernel, listener.local_addr().unwrap().port());
-        let (mut far, _) = listener.accept().unwrap();
-        far.write_all(b"hello").unwrap();
-        person.sees("hello");
-        person.is_sent(rustix::process::Signal::TERM);
-        assert_eq!(person.leaves().signal(), Some(15));
-        person.has_a_sane_terminal();
+        let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
+        let (mut remote, _) = listener.accept().unwrap();
+        remote.write_all(b"hello").unwrap();
+        user.sees("hello");
+        user.is_sent(rustix::process::Signal::TERM);
+        assert_eq!(user.leaves().signal(), Some(15));
+        user.has_a_sane_terminal();
     });
 }
 
 fn the_modes_of_the_display_are_reset_by(signal: rustix::process::Signal) {
     in_new_network(move || {
         let listener = listen();
-        let mut person = Person::at(Way::Kernel, listener.local_addr().unwrap().port());
-        let (mut far, _) = listener.accept().unwrap();
-        far.write_all(b"\x1b[?1049h\x1b[?1000hhello").unwrap();
-        person.sees("hello");
-        person.is_sent(signal);
-        assert_eq!(person.leaves().signal(), Some(signal.as_raw()));
-        assert!(person.written().ends_with("\x1b[?1000l\x1b[?1049l"), "{:?}", person.written());
-        person.has_a_sane_terminal();
+        let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
+        let (mut remote, _) = listener.accept().unwrap();
+        remote.write_all(b"\x1b[?1049h\x1b[?1000hhello").unwrap();
+        user.sees("hello");
+        user.is_sent(signal);
+        assert_eq!(user.leaves().signal(), Some(signal.as_raw()));
+        assert!(user.written().ends_with("\x1b[?1000l\x1b[?1049l"), "{:?}", user.written());
+        user.has_a_sane_terminal();
     });
 }
 
@@ -427,32 +429,32 @@ fn sighup_resets_the_modes_that_the_remote_host_has_set() {
 
 #[test]
 #[ignore = "takes a pseudo-terminal for a serial line"]
-fn a_person_works_over_a_serial_line_whose_other_end_gives_the_address() {
-    let line = Line::start();
-    let mut person = Person::over(&["--via", &line.via(), line::HOST]);
-    person.sees("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
-    person.types("mumble");
-    person.sees("mumble");
-    person.types("\x1dstatus\r");
-    person.sees("Idle:");
-    person.sees("TCP: plumb's own, Established");
-    person.sees("link");
-    person.types("close\r");
-    assert_eq!(person.leaves().code(), Some(0));
-    assert_eq!(line.ending(), Some(Ending::Reset));
+fn a_user_logs_in_over_a_serial_line_with_an_assigned_address() {
+    let line = SerialLine::start();
+    let mut user = TerminalUser::over(&["--via", &line.via(), llp_station::HOST]);
+    user.sees("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
+    user.types("mumble");
+    user.sees("mumble");
+    user.types("\x1dstatus\r");
+    user.sees("Idle:");
+    user.sees("TCP: plumb's own, Established");
+    user.sees("link");
+    user.types("close\r");
+    assert_eq!(user.leaves().code(), Some(0));
+    assert_eq!(line.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]
 #[ignore = "takes a pseudo-terminal for a serial line"]
-fn a_person_works_over_a_serial_line_with_compressed_headers() {
-    let line = Line::with_header_compression();
-    let mut person = Person::over(&["--via", &line.via(), line::HOST]);
-    person.sees("link=llp&vj=1");
-    person.types("mumble");
-    person.sees("mumble");
-    person.types("\x1dclose\r");
-    assert_eq!(person.leaves().code(), Some(0));
-    assert_eq!(line.ending(), Some(Ending::Reset));
+fn a_user_logs_in_over_a_serial_line_with_compressed_headers() {
+    let line = SerialLine::with_header_compression();
+    let mut user = TerminalUser::over(&["--via", &line.via(), llp_station::HOST]);
+    user.sees("link=llp&vj=1");
+    user.types("mumble");
+    user.sees("mumble");
+    user.types("\x1dclose\r");
+    assert_eq!(user.leaves().code(), Some(0));
+    assert_eq!(line.close_reason(), Some(CloseReason::Reset));
 }
 
 /// Logs in to the inetutils server through slirp, which speaks `protocol` on the line.
@@ -460,58 +462,59 @@ fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str)
     in_new_network(move || {
         let server = Server::Inetutils.start();
         let slirp = SerialPeer::slirp(protocol);
-        let (way, port) = (slirp.via(settings), server.port().to_string());
-        let mut person = Person::with_password("right", &["--via", &way, SERVER, &port]);
-        person.sees("Connected to 10.0.0.1 port");
-        person.has_a_shell();
-        person.types("echo $((6*7)); seq 1 2000 | tail -c 6000\r");
-        person.sees("\n42\n");
-        person.sees("\n2000\n");
-        person.types("exit\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        person.sees("Connection closed by the remote host");
+        let tcp_stack = slirp.via(settings);
+        let port = server.port().to_string();
+        let mut user = TerminalUser::with_password("right", &["--via", &tcp_stack, SERVER, &port]);
+        user.sees("Connected to 10.0.0.1 port");
+        user.has_a_shell();
+        user.types("echo $((6*7)); seq 1 2000 | tail -c 6000\r");
+        user.sees("\n42\n");
+        user.sees("\n2000\n");
+        user.types("exit\r");
+        assert_eq!(user.leaves().code(), Some(0));
+        user.sees("Connection closed by the remote host");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn a_person_works_over_slip_to_slirp() {
+fn a_user_logs_in_over_slip_to_slirp() {
     work_through_slirp(&["mtu 1500"], "link=slip&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn a_person_works_over_slip_with_compressed_headers_to_slirp() {
+fn a_user_logs_in_over_slip_with_compressed_headers_to_slirp() {
     work_through_slirp(&["compress"], "link=cslip&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn a_person_works_over_ppp_with_compressed_headers_to_slirp() {
+fn a_user_logs_in_over_ppp_with_compressed_headers_to_slirp() {
     work_through_slirp(&["ppp"], "link=ppp");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn a_person_works_over_ppp_with_whole_headers_and_an_own_address_to_slirp() {
+fn a_user_logs_in_over_ppp_with_uncompressed_headers_and_a_given_address_to_slirp() {
     work_through_slirp(&["ppp"], "link=ppp&vj=0&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn slirp_lets_in_who_proves_by_chap_that_it_is_the_guest() {
+fn slirp_accepts_chap_authentication() {
     work_through_slirp(&["ppp", "+chap"], "link=ppp&user=guest");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
-fn slirp_lets_in_who_says_the_password_of_the_guest_by_pap() {
+fn slirp_accepts_pap_authentication() {
     work_through_slirp(&["ppp", "+pap"], "link=ppp&user=guest");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp"]
-fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
+fn slirp_rejects_a_wrong_or_missing_password() {
     in_new_network(|| {
         for (method, settings) in [
             ("+chap", "link=ppp&user=guest"),
@@ -519,53 +522,55 @@ fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
             ("+chap", "link=ppp"),
         ] {
             let slirp = SerialPeer::slirp(&["ppp", method]);
-            let way = slirp.via(settings);
-            let mut person = Person::with_password("wrong", &["--via", &way, SERVER]);
-            assert_eq!(person.leaves().code(), Some(4));
-            person.sees("the PPP peer");
-            assert!(!person.screen().contains("Connected"), "{}", person.screen());
+            let tcp_stack = slirp.via(settings);
+            let mut user = TerminalUser::with_password("wrong", &["--via", &tcp_stack, SERVER]);
+            assert_eq!(user.leaves().code(), Some(4));
+            user.sees("the PPP peer");
+            assert!(!user.screen().contains("Connected"), "{}", user.screen());
         }
     });
 }
 
 #[test]
 #[ignore = "needs root, a kernel with PPP, and Debian's ppp"]
-fn a_person_works_over_ppp_to_pppd() {
+fn a_user_logs_in_over_ppp_to_pppd() {
     in_new_network(|| {
         let pppd = match SerialPeer::pppd() {
             Ok(pppd) => pppd,
-            Err(said) if said.contains("PPP kernel support") || said.contains("/dev/ppp") => {
-                return test_support::not_configured("kernel: PPP", &said);
+            Err(messages)
+                if messages.contains("PPP kernel support") || messages.contains("/dev/ppp") =>
+            {
+                return test_support::not_configured("kernel: PPP", &messages);
             }
-            Err(said) => panic!("pppd does not run: {said}"),
+            Err(messages) => panic!("pppd does not run: {messages}"),
         };
-        let (port, far) = echo_once();
-        let mut person =
-            Person::over(&["--via", &pppd.via("link=ppp"), "10.1.0.1", &port.to_string()]);
-        person.sees("Connected to 10.1.0.1 port");
-        person.types("mumble\r");
-        person.sees("mumble");
-        person.types("\x1dclose\r");
-        assert_eq!(person.leaves().code(), Some(0));
-        drop(far);
+        let (port, remote) = echo_once();
+        let mut user =
+            TerminalUser::over(&["--via", &pppd.via("link=ppp"), "10.1.0.1", &port.to_string()]);
+        user.sees("Connected to 10.1.0.1 port");
+        user.types("mumble\r");
+        user.sees("mumble");
+        user.types("\x1dclose\r");
+        assert_eq!(user.leaves().code(), Some(0));
+        drop(remote);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_port_where_nobody_listens_refuses() {
+fn a_port_without_a_listener_refuses_the_connection() {
     in_new_network(|| {
-        for way in [Way::Kernel, Way::Tun] {
-            let mut person = Person::at(way, 9);
-            assert_eq!(person.leaves().code(), Some(1));
-            person.sees("10.0.0.1:9 refuses the connection");
+        for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
+            let mut user = TerminalUser::at(tcp_stack, 9);
+            assert_eq!(user.leaves().code(), Some(1));
+            user.sees("10.0.0.1:9 refuses the connection");
         }
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_host_that_is_silent_is_given_up_after_the_time_that_was_asked_for() {
+fn a_silent_host_times_out_after_the_requested_time() {
     in_new_network(|| {
         let _quiet = quiet_network();
         for via in [&["--via", "kernel"][..], &["--via", "tun:plumb0"]] {
@@ -573,18 +578,18 @@ fn a_host_that_is_silent_is_given_up_after_the_time_that_was_asked_for() {
             command.args(via).args(["--timeout", "1", "10.9.0.2"]);
             let output = command.output().unwrap();
             assert_eq!(output.status.code(), Some(1));
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert!(said.contains("10.9.0.2:23 did not answer within 1 s"), "{said}");
-            assert_eq!(said.lines().count(), 1, "{said}");
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert!(messages.contains("10.9.0.2:23 did not answer within 1 s"), "{messages}");
+            assert_eq!(messages.lines().count(), 1, "{messages}");
         }
     });
 }
 
 /// Pipes input through an echo server, and compares the output.
-fn pipe_through(way: Way) {
-    let (port, far) = echo_once();
+fn pipe_through(tcp_stack: TcpStack) {
+    let (port, remote) = echo_once();
     let mut command = plumb();
-    command.args(way.arguments()).args([SERVER, &port.to_string()]);
+    command.args(tcp_stack.arguments()).args([SERVER, &port.to_string()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
@@ -592,37 +597,37 @@ fn pipe_through(way: Way) {
     assert_eq!(output.stdout, b"one\r\ntwo\r\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
-    far.join().unwrap();
+    remote.join().unwrap();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_pipe_is_sent_and_its_answer_awaited_over_the_kernel() {
-    in_new_network(|| pipe_through(Way::Kernel));
+fn a_pipe_is_sent_and_its_answer_awaited_over_kernel_tcp() {
+    in_new_network(|| pipe_through(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_pipe_is_sent_and_its_answer_awaited_over_our_own_tcp() {
-    in_new_network(|| pipe_through(Way::Tun));
+fn a_pipe_is_sent_and_its_answer_awaited_over_userspace_tcp() {
+    in_new_network(|| pipe_through(TcpStack::Tun));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_regular_file_is_sent_whole_both_ways() {
+fn a_regular_file_is_sent_completely_in_both_directions() {
     in_new_network(|| {
         let text = "0123456789abcde\n".repeat(20_000);
         let path = std::env::temp_dir().join(format!("plumb-peers-{}", std::process::id()));
         std::fs::write(&path, &text).unwrap();
-        for way in [Way::Kernel, Way::Tun] {
-            let (port, far) = echo_once();
+        for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
+            let (port, remote) = echo_once();
             let mut command = plumb();
-            command.args(way.arguments()).args(["--lf", SERVER, &port.to_string()]);
+            command.args(tcp_stack.arguments()).args(["--lf", SERVER, &port.to_string()]);
             let output = command.stdin(std::fs::File::open(&path).unwrap()).output().unwrap();
-            assert_eq!(output.stdout.len(), text.len(), "{way:?}");
+            assert_eq!(output.stdout.len(), text.len(), "{tcp_stack:?}");
             assert!(output.stdout == text.as_bytes());
             assert_eq!(output.status.code(), Some(0));
-            far.join().unwrap();
+            remote.join().unwrap();
         }
         std::fs::remove_file(&path).unwrap();
     });
@@ -630,22 +635,23 @@ fn a_regular_file_is_sent_whole_both_ways() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_reader_that_has_seen_enough_ends_the_session_quietly() {
+fn a_reader_that_closes_its_pipe_ends_the_session_silently() {
     in_new_network(|| {
         let listener = listen();
         let mut command = plumb();
         command.args([SERVER, &listener.local_addr().unwrap().port().to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Program::start(&mut command).unwrap();
-        let (mut far, _) = listener.accept().unwrap();
+        let (mut remote, _) = listener.accept().unwrap();
         drop(program.child().stdout.take());
-        // A process that is being started may hold the other end of the pipe for a moment.
-        let status = login_desk::within_the_limit(|| {
-            _ = far.write_all(b"nobody reads this\r\n");
+        // A process that another test is starting may keep the other end of the pipe open for a
+        // moment.
+        let status = login_harness::poll_until_timeout(|| {
+            _ = remote.write_all(b"nobody reads this\r\n");
             program.wait_for_end(Duration::from_millis(20)).unwrap()
         });
-        let mut said = String::new();
-        program.child().stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+        let mut messages = String::new();
+        program.child().stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+        assert_eq!((status.code(), messages.as_str()), (Some(0), ""));
     });
 }

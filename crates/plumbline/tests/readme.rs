@@ -1,30 +1,35 @@
-//! The session in README.md: `plumb measure` of Debian's telnetd, over a relay that delays packets.
+//! The picture in README.md: `plumb measure` of Debian's telnetd, over a relay that delays packets.
 //!
-//! `./x readme` rewrites the session from a run of the release build: the verdict and the parts in
-//! [`KEPT`], with `[...]` for the others. The test compares only the parts that do not vary between
-//! runs: the names of tables and of their rows. Figures and sentences depend on the machine and its
-//! load.
+//! `./x readme` draws the picture from a run of the release build: the verdict and the parts in
+//! [`KEPT`], with `[...]` for the other parts. The test compares only the parts that do not vary
+//! between runs: the names of tables and of their rows. Figures and sentences depend on the machine
+//! and its load.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the relay prints how to repeat a round")]
 
 #[expect(dead_code, reason = "the session needs a part of the networks")]
-#[path = "measure_causes/way.rs"]
-mod way;
+#[path = "measure_causes/relayed_path.rs"]
+mod relayed_path;
 
 use os::process::Program;
+use relayed_path::{RelayedPath, SERVER_ADDRESS, in_server_network, run_over_path};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use way::{FAR, Way, at_the_far_side, over};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-/// Text before the session in README.md; [`ENDS`] follows it.
-const BEGINS: &str = "<!-- ./x readme writes this session -->\n```\n";
-const ENDS: &str = "```\n<!-- end of the session -->\n";
-/// Beginnings of the parts of the report that are kept in addition to the first two.
+/// Path of the picture, relative to README.md.
+const PICTURE: &str = "docs/images/measure.svg";
+/// Width of a character, height of a line and margin of the picture, in its units.
+const COLUMN_WIDTH: usize = 9;
+const LINE_HEIGHT: usize = 18;
+const MARGIN: usize = 16;
+/// Beginning of the first sentence below the chart of the echo.
+const SENTENCES: &str = "Measured in this program";
+/// Beginnings of the parts of the report that are kept in addition to its first two parts.
 const KEPT: [&str; 4] =
     ["Up to the login prompt", "Echo of one", "Where the median echo", "A screenful"];
 /// Placeholder for omitted parts.
@@ -40,8 +45,9 @@ fn number(name: &str) -> Option<u64> {
 
 /// Measures a login of inetutils telnetd, 20 ms away, and returns the command with its output.
 fn session() -> String {
-    over(Way { delay: DELAY, ..Way::default() }, |far| {
-        let listener = at_the_far_side(far, || TcpListener::bind((FAR, PORT)).unwrap());
+    run_over_path(RelayedPath { delay: DELAY, ..RelayedPath::default() }, |remote| {
+        let listener =
+            in_server_network(remote, || TcpListener::bind((SERVER_ADDRESS, PORT)).unwrap());
         let served = thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let mut server = test_support::peers::INETUTILS_TELNETD.command();
@@ -50,7 +56,7 @@ fn session() -> String {
             Program::start(server.stdin(OwnedFd::from(stream))).unwrap()
         });
         let state = std::env::temp_dir().join(format!("plumb-readme-{}", std::process::id()));
-        let target = format!("{FAR}:{PORT}");
+        let target = format!("{SERVER_ADDRESS}:{PORT}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["measure", &target]).stdin(Stdio::null()).env("COLUMNS", "80");
         command.env("XDG_STATE_HOME", &state).env("HOME", &state);
@@ -62,17 +68,61 @@ fn session() -> String {
     })
 }
 
-/// Returns the kept parts of a report, with placeholders for the others.
+/// Returns the kept parts of a report, with placeholders for the other parts. Sentences below the
+/// chart of the echo are omitted.
 fn kept(report: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     for (at, part) in report.trim_end().split("\n\n").enumerate() {
         if at < 2 || KEPT.iter().any(|beginning| part.starts_with(beginning)) {
-            parts.push(part);
-        } else if parts.last() != Some(&LEFT_OUT) {
-            parts.push(LEFT_OUT);
+            let lines = part.lines().take_while(|line| !line.starts_with(SENTENCES));
+            parts.push(lines.collect::<Vec<&str>>().join("\n"));
+        } else if parts.last().is_some_and(|last| last != LEFT_OUT) {
+            parts.push(LEFT_OUT.to_owned());
         }
     }
     parts.join("\n\n") + "\n"
+}
+
+/// Returns `session` as a picture of a terminal. The verdict, which is between the command and the
+/// first empty line, is bold.
+fn picture(session: &str) -> String {
+    let columns = session.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let width = columns * COLUMN_WIDTH + 2 * MARGIN;
+    let height = session.lines().count() * LINE_HEIGHT + 2 * MARGIN;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
+         font-size=\"14\" fill=\"#d8dee9\">\n\
+         <title>plumb measure of a login whose server uses Nagle's algorithm</title>\n\
+         <rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#20242c\"/>\n"
+    );
+    let verdict = session.lines().position(str::is_empty).unwrap_or(0);
+    for (at, line) in session.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+        let y = MARGIN + (at + 1) * LINE_HEIGHT - LINE_HEIGHT / 4;
+        let style = if (1..verdict).contains(&at) { " font-weight=\"bold\"" } else { "" };
+        let text = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        out.push_str(&format!(
+            "<text x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\"{style}>{text}</text>\n"
+        ));
+    }
+    out + "</svg>\n"
+}
+
+/// Returns the session of a picture. Empty lines are inferred from the positions of the other
+/// lines.
+fn session_of(picture: &str) -> String {
+    let mut session = String::new();
+    for line in picture.lines().filter(|line| line.starts_with("<text ")) {
+        let y = line.split("y=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        let at = (y.parse::<usize>().unwrap() + LINE_HEIGHT / 4 - MARGIN) / LINE_HEIGHT - 1;
+        while session.lines().count() < at {
+            session.push('\n');
+        }
+        let text = line.split_once('>').unwrap().1.strip_suffix("</text>").unwrap();
+        let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        session.push_str(&(text + "\n"));
+    }
+    session
 }
 
 /// Returns the headings of the tables of a session, and the names of their rows.
@@ -91,7 +141,7 @@ fn is_name(cell: &&str) -> bool {
 }
 
 #[test]
-fn the_shape_of_a_session_is_its_names_and_neither_figures_nor_sentences() {
+fn the_structure_of_a_session_ignores_numbers_and_sentences() {
     let session = |ms: &str, verdict: &str| {
         let report = format!(
             "{verdict}\n\nthis machine\n\nCauses\ncause  costs\n\nEcho of one character\n  p50  p90\n\
@@ -104,22 +154,30 @@ fn the_shape_of_a_session_is_its_names_and_neither_figures_nor_sentences() {
     assert_eq!(shape(&session("20", "The path costs 20 ms.")), names);
     assert_eq!(shape(&session("1.5", "Nothing stands out.")), names);
     assert_ne!(shape(&session("20", "").replace("Telnet", "telnet_")), names);
-    let printed = session("20", "Verdict.");
-    assert!(printed.starts_with("Verdict.\n\nthis machine\n\n[...]\n\nEcho"), "{printed}");
-    assert!(printed.ends_with("\n\n[...]\n"), "{printed}");
+    let stdout = session("20", "Verdict.");
+    assert!(stdout.starts_with("Verdict.\n\nthis machine\n\n[...]\n\nEcho"), "{stdout}");
+    assert!(stdout.ends_with("\n\n[...]\n"), "{stdout}");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnetd"]
-fn the_session_in_the_readme_has_the_shape_of_a_real_run() {
+fn the_session_in_the_readme_has_the_structure_of_a_real_run() {
     let session = session();
-    let readme = std::fs::read_to_string(PathBuf::from(README)).unwrap();
-    let (before, rest) =
-        readme.split_once(BEGINS).expect("README.md has no beginning of a session");
-    let (printed, after) = rest.split_once(ENDS).expect("README.md has no end of a session");
-    if std::env::var_os("PLUMB_README").is_some_and(|what| what == "write") {
-        std::fs::write(README, format!("{before}{BEGINS}{session}{ENDS}{after}")).unwrap();
+    let readme = PathBuf::from(README);
+    assert!(std::fs::read_to_string(&readme).unwrap().contains(&format!("({PICTURE})")));
+    let path = readme.with_file_name(PICTURE);
+    if std::env::var_os("PLUMB_README").is_some_and(|mode| mode == "write") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, picture(&session)).unwrap();
         return;
     }
-    assert_eq!(shape(&session), shape(printed), "./x readme writes README.md anew\n{session}");
+    let printed = session_of(&std::fs::read_to_string(path).unwrap());
+    assert_eq!(shape(&session), shape(&printed), "./x readme draws the picture anew\n{session}");
+}
+
+#[test]
+fn a_session_is_read_back_from_its_picture() {
+    let session =
+        "$ plumb measure host\nNagle's algorithm costs <40 ms & more.\n\ntable  a > b\n\nTCP  1\n";
+    assert_eq!(session_of(&picture(session)), session);
 }

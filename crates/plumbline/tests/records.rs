@@ -6,10 +6,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::within_the_limit;
+use login_harness::poll_until_timeout;
 use os::process::Program;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,21 +24,21 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// The directories of a test.
-struct Desk(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Desk {
+impl TestDirectory {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = format!("plumb-records-test-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(path);
-        for folder in ["there", "here"] {
-            fs::create_dir_all(path.join(folder)).unwrap();
+        for directory_path in ["there", "here"] {
+            fs::create_dir_all(path.join(directory_path)).unwrap();
         }
         Self(path)
     }
 
-    fn there(&self, name: &str) -> PathBuf {
+    fn remote_path(&self, name: &str) -> PathBuf {
         self.0.join("there").join(name)
     }
 
@@ -56,8 +56,8 @@ impl Desk {
     /// Runs plumb, checks that it succeeds, and returns its standard output.
     fn done(&self, words: &[&str]) -> String {
         let output = self.plumb(words);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {messages}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -74,12 +74,12 @@ impl Desk {
         records.remove(0)
     }
 
-    fn folder_of(&self, side: &str) -> String {
+    fn directory_of(&self, side: &str) -> String {
         self.0.join(side).join("plumb/transfers").display().to_string()
     }
 }
 
-impl Drop for Desk {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
@@ -87,45 +87,45 @@ impl Drop for Desk {
 
 struct Server {
     program: Program,
-    said: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    fn start(desk: &Desk, words: &[&str]) -> Self {
+    fn start(directory: &TestDirectory, words: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(["serve", "--writable", "--root"]).arg(desk.there("")).args(words);
-        command.env("XDG_STATE_HOME", desk.0.join("server"));
+        command.args(["serve", "--writable", "--root"]).arg(directory.remote_path("")).args(words);
+        command.env("XDG_STATE_HOME", directory.0.join("server"));
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let messages = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let heard = Arc::clone(&said);
+        let received = Arc::clone(&messages);
         thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
+            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
         });
-        Self { program, said }
+        Self { program, messages }
     }
 
-    fn ftp(desk: &Desk) -> (Self, String) {
-        let server = Self::start(desk, &["--ftp", "--ftp-listen", "127.0.0.1:0"]);
+    fn ftp(directory: &TestDirectory) -> (Self, String) {
+        let server = Self::start(directory, &["--ftp", "--ftp-listen", "127.0.0.1:0"]);
         let place = server.place("serving FTP at ");
         (server, format!("ftp://{place}/"))
     }
 
-    fn tftp(desk: &Desk) -> (Self, String) {
-        let server = Self::start(desk, &["--tftp", "--tftp-listen", "127.0.0.1:0"]);
+    fn tftp(directory: &TestDirectory) -> (Self, String) {
+        let server = Self::start(directory, &["--tftp", "--tftp-listen", "127.0.0.1:0"]);
         let place = server.place("serving TFTP at ");
         (server, format!("tftp://{place}/"))
     }
 
     /// Waits for a line of the server's log that contains `text`, and returns it.
-    fn says(&self, text: &str) -> String {
-        within_the_limit(|| {
-            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+    fn wait_for_log(&self, text: &str) -> String {
+        poll_until_timeout(|| {
+            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
         })
     }
 
     fn place(&self, text: &str) -> String {
-        let line = self.says(text);
+        let line = self.wait_for_log(text);
         line.split(text).nth(1).unwrap().split(", ").next().unwrap().to_owned()
     }
 
@@ -143,26 +143,26 @@ impl Control {
     fn logged_in(url: &str) -> Self {
         let place = url.trim_start_matches("ftp://").trim_end_matches('/');
         let mut control = Self(BufReader::new(TcpStream::connect(place).unwrap()));
-        control.hears();
-        control.says("USER ftp");
-        control.says("PASS a@b");
+        control.read_reply();
+        control.send("USER ftp");
+        control.send("PASS a@b");
         control
     }
 
-    fn hears(&mut self) -> String {
+    fn read_reply(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         line
     }
 
-    fn says(&mut self, command: &str) -> String {
+    fn send(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        self.hears()
+        self.read_reply()
     }
 
     fn passive(&mut self) -> TcpStream {
-        let told = self.says("EPSV");
-        let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        let reported = self.send("EPSV");
+        let port = reported.split('|').nth(3).unwrap().parse::<u16>().unwrap();
         TcpStream::connect(("127.0.0.1", port)).unwrap()
     }
 }
@@ -172,45 +172,46 @@ fn number(record: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 3_000_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
-    let told = desk.done(&["get", "--json", &format!("{url}file")]);
+fn a_download_is_fully_recorded_by_client_and_server() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 3_000_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
+    let reported = directory.done(&["get", "--json", &format!("{url}file")]);
     server.end();
-    let (user, server) = (desk.record("user"), desk.record("server"));
-    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), user);
+    let user = directory.record("user");
+    let server = directory.record("server");
+    assert_eq!(serde_json::from_str::<Value>(&reported).unwrap(), user);
     for record in [&user, &server] {
         assert_eq!(
             (record["command"].as_str(), record["type"].as_str()),
             (Some("RETR"), Some("I"))
         );
-        assert_eq!((record["mode"].as_str(), record["stru"].as_str()), (Some("S"), Some("F")));
-        assert_eq!((&record["outcome"], &record["reply_final"]), (&"complete".into(), &226.into()));
+        assert_eq!((record["mode"].as_str(), record["structure"].as_str()), (Some("S"), Some("F")));
+        assert_eq!((&record["outcome"], &record["final_reply"]), (&"complete".into(), &226.into()));
         assert_eq!((&record["user"], &record["auth_method"]), (&user["user"], &"anonymous".into()));
         assert_eq!((number(record, "file_bytes"), number(record, "bits")), (3_000_000, 24_000_000));
         assert_eq!((number(record, "wire_bytes"), number(record, "byte_size")), (3_000_000, 8));
         assert_eq!((number(record, "seq"), number(record, "streams")), (1, 1));
         for known in [
-            "ns_login",
-            "ns_cmd_to_150",
-            "ns_data_connect",
-            "ns_first_byte",
-            "ns_transfer",
-            "ns_total",
+            "login_ns",
+            "command_to_150_ns",
+            "data_connect_ns",
+            "first_byte_ns",
+            "transfer_ns",
+            "total_ns",
             "cpu_ns",
             "rtt_us",
             "snd_mss",
-            "ncpu",
-            "t_start_unix_ns",
-            "t_start_boot_ns",
+            "cpus",
+            "start_unix_ns",
+            "start_boot_ns",
             "load1_hundredths",
         ] {
             number(record, known);
         }
-        // The last byte may arrive after the reply, for example after a retransmission. The server
-        // then has no time between the two.
-        let is_behind_reply = record["ns_last_byte_to_226"].is_null();
+        // The last byte may be acknowledged after the reply, for example after a retransmission.
+        // The server's record then has no time between the last byte and the reply.
+        let is_behind_reply = record["last_byte_to_226_ns"].is_null();
         assert!(!is_behind_reply || record["role"] == "server", "{record}");
         assert_eq!(record["data_style"], "EPSV");
         assert!(record.get("account").is_none() && record.get("rfnms").is_none());
@@ -221,19 +222,20 @@ fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
     assert_eq!(user["control_remote"], server["control_local"]);
     let again = number(&server, "bytes_retrans");
     assert_eq!(number(&server, "bytes_sent") - again, 3_000_000);
-    number(&user, "ns_write_file");
-    number(&user, "ns_wait_net");
+    number(&user, "file_write_ns");
+    number(&user, "network_wait_ns");
 }
 
 #[test]
-fn an_upload_in_tls_tells_what_was_agreed_and_how_long_the_disk_took() {
-    let desk = Desk::new();
-    fs::write(desk.0.join("here/up"), vec![7; 100_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
+fn the_record_of_a_tls_upload_has_the_tls_parameters_and_the_disk_time() {
+    let directory = TestDirectory::new();
+    fs::write(directory.0.join("here/up"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
     let url = url.replace("ftp://", "ftpes://");
-    desk.done(&["put", "up", &url]);
+    directory.done(&["put", "up", &url]);
     server.end();
-    let (user, server) = (desk.record("user"), desk.record("server"));
+    let user = directory.record("user");
+    let server = directory.record("server");
     for record in [&user, &server] {
         assert_eq!(
             (&record["command"], &record["tls_version"]),
@@ -245,117 +247,117 @@ fn an_upload_in_tls_tells_what_was_agreed_and_how_long_the_disk_took() {
             (number(record, "file_bytes"), number(record, "wire_bytes")),
             (100_000, 100_000)
         );
-        number(record, "ns_data_tls");
-        number(record, "ns_ctl_tls");
-        assert!(number(record, "ns_crypto") > 0);
+        number(record, "data_tls_ns");
+        number(record, "control_tls_ns");
+        assert!(number(record, "crypto_ns") > 0);
     }
-    number(&server, "ns_wait_disk");
-    number(&server, "ns_write_file");
-    number(&user, "ns_read_file");
+    number(&server, "disk_wait_ns");
+    number(&server, "file_write_ns");
+    number(&user, "file_read_ns");
 }
 
 #[test]
 fn words_of_36_bits_are_counted_as_words() {
-    let desk = Desk::new();
-    fs::write(desk.there("words"), vec![0x5a; 9_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
-    desk.done(&["get", "--type", "L36", "--store", "data8", &format!("{url}words")]);
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("words"), vec![0x5a; 9_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
+    directory.done(&["get", "--type", "L36", "--store", "data8", &format!("{url}words")]);
     server.end();
     for side in ["user", "server"] {
-        let record = desk.record(side);
+        let record = directory.record(side);
         assert_eq!((&record["type"], number(&record, "byte_size")), (&"L".into(), 36));
-        assert_eq!((number(&record, "words36"), number(&record, "bits")), (2_000, 72_000));
+        assert_eq!((number(&record, "words_36bit"), number(&record, "bits")), (2_000, 72_000));
     }
-    assert_eq!(number(&desk.record("user"), "file_bytes"), 16_000);
-    assert_eq!(desk.record("user")["word_format"], "data8");
+    assert_eq!(number(&directory.record("user"), "file_bytes"), 16_000);
+    assert_eq!(directory.record("user")["word_format"], "data8");
 }
 
 #[test]
-fn ends_of_lines_and_records_are_counted_where_there_are_any() {
-    let desk = Desk::new();
-    fs::write(desk.there("text"), "one\ntwo\nthree\n").unwrap();
-    let (server, url) = Server::ftp(&desk);
+fn line_and_record_ends_are_counted() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("text"), "one\ntwo\nthree\n").unwrap();
+    let (server, url) = Server::ftp(&directory);
     let url = format!("{url}text");
-    desk.done(&["get", "--type", "A", &url, "lines"]);
-    desk.done(&["get", "--stru", "R", &url, "records"]);
-    desk.done(&["get", "--mode", "B", &url, "blocks"]);
-    desk.done(&["put", "--type", "A", "lines", &url.replace("text", "back")]);
-    desk.done(&["get", &url, "image"]);
+    directory.done(&["get", "--type", "A", &url, "lines"]);
+    directory.done(&["get", "--stru", "R", &url, "records"]);
+    directory.done(&["get", "--mode", "B", &url, "blocks"]);
+    directory.done(&["put", "--type", "A", "lines", &url.replace("text", "back")]);
+    directory.done(&["get", &url, "image"]);
     server.end();
     for side in ["user", "server"] {
-        let records = desk.records(side);
+        let records = directory.records(side);
         let of = |name: &str| records.iter().map(|one| one[name].as_u64()).collect::<Vec<_>>();
         assert_eq!(of("crlf_conversions"), [Some(3), None, None, Some(3), None], "{side}");
         assert_eq!(of("records"), [None, Some(3), None, None, None], "{side}");
-        // Block mode can carry restart markers; this transfer had none.
+        // Only block mode can carry restart markers, and this transfer had none.
         assert_eq!(of("restart_markers"), [None, None, Some(0), None, None], "{side}");
     }
 }
 
 #[test]
 fn the_restart_markers_of_a_sender_are_counted() {
-    let desk = Desk::new();
-    let (server, url) = Server::ftp(&desk);
+    let directory = TestDirectory::new();
+    let (server, url) = Server::ftp(&directory);
     let mut control = Control::logged_in(&url);
-    control.says("TYPE I");
-    control.says("MODE B");
+    control.send("TYPE I");
+    control.send("MODE B");
     let mut data = control.passive();
-    control.says("STOR marked");
+    control.send("STOR marked");
     // Two markers, "1" and "2", around a byte; the block with EOF follows the second.
     data.write_all(b"\x10\0\x011\0\0\x01x\x10\0\x012\x40\0\x01y").unwrap();
     drop(data);
-    server.says("upload of '/marked'");
+    server.wait_for_log("upload of '/marked'");
     server.end();
-    assert_eq!(fs::read(desk.there("marked")).unwrap(), b"xy");
-    assert_eq!(number(&desk.record("server"), "restart_markers"), 2);
+    assert_eq!(fs::read(directory.remote_path("marked")).unwrap(), b"xy");
+    assert_eq!(number(&directory.record("server"), "restart_markers"), 2);
 }
 
 #[test]
-fn a_file_of_pieces_has_the_hash_by_which_it_was_compared() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 100_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
-    desk.done(&["get", "--segments", "3", &format!("{url}file")]);
-    desk.done(&["get", &format!("{url}file"), "whole"]);
+fn a_file_of_several_parts_has_the_hash_it_was_compared_by() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
+    directory.done(&["get", "--segments", "3", &format!("{url}file")]);
+    directory.done(&["get", &format!("{url}file"), "whole"]);
     server.end();
-    let records = desk.records("user");
-    let sum = Command::new("sha256sum").arg(desk.there("file")).output().unwrap();
+    let records = directory.records("user");
+    let sum = Command::new("sha256sum").arg(directory.remote_path("file")).output().unwrap();
     let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
-    assert_eq!(records[0]["hash_alg"], "SHA-256");
+    assert_eq!(records[0]["hash_algorithm"], "SHA-256");
     assert!(sum.starts_with(records[0]["hash"].as_str().unwrap()), "{sum}");
     assert!(records[1].get("hash").is_none());
 }
 
 #[test]
-fn a_thread_that_moves_one_file_tells_how_often_it_waited_and_called_the_kernel() {
-    let desk = Desk::new();
-    fs::write(desk.there("large"), vec![7; 3_000_000]).unwrap();
-    fs::write(desk.there("small"), "x").unwrap();
-    let (server, url) = Server::ftp(&desk);
-    desk.done(&["get", &format!("{url}large")]);
-    desk.done(&["put", "large", &format!("{url}again")]);
-    desk.done(&["get", &format!("{url}small")]);
+fn the_record_of_a_single_file_has_its_waits_and_system_calls() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("large"), vec![7; 3_000_000]).unwrap();
+    fs::write(directory.remote_path("small"), "x").unwrap();
+    let (server, url) = Server::ftp(&directory);
+    directory.done(&["get", &format!("{url}large")]);
+    directory.done(&["put", "large", &format!("{url}again")]);
+    directory.done(&["get", &format!("{url}small")]);
     let in_tls = url.replace("ftp://", "ftpes://");
-    desk.done(&["get", "-f", &format!("{in_tls}large")]);
+    directory.done(&["get", "-f", &format!("{in_tls}large")]);
     server.end();
-    let records = desk.records("user");
+    let records = directory.records("user");
     for record in &records[..2] {
-        for known in ["vol_switches", "invol_switches", "syscalls", "cpu_ns"] {
+        for known in ["voluntary_switches", "involuntary_switches", "syscalls", "cpu_ns"] {
             number(record, known);
         }
     }
     // Download: each call moves at most the capacity of a pipe. Upload: the kernel may move
     // everything in one call, and the next one finds the end.
     assert!(number(&records[0], "syscalls") >= 6 && number(&records[1], "syscalls") >= 2);
-    // A small file has no thread of its own, and system calls are not counted in TLS.
-    for name in ["vol_switches", "invol_switches"] {
+    // plumb starts no separate thread for a small file, and does not count system calls in TLS.
+    for name in ["voluntary_switches", "involuntary_switches"] {
         assert!(records[2].get(name).is_none());
     }
     assert!(records[3].get("syscalls").is_none());
-    number(&records[3], "vol_switches");
-    // The server sends both cleartext files with system calls of its own, in a thread shared by
-    // many.
-    let served = desk.records("server");
+    number(&records[3], "voluntary_switches");
+    // The server sends both cleartext files in a thread that many transfers share, and counts the
+    // system calls of each transfer.
+    let served = directory.records("server");
     let of = |path: &str, is_plain: bool| {
         let is_it =
             |one: &&Value| one["path_real"] == path && one.get("tls_version").is_none() == is_plain;
@@ -364,36 +366,36 @@ fn a_thread_that_moves_one_file_tells_how_often_it_waited_and_called_the_kernel(
     assert!(number(of("/large", true), "syscalls") >= 3);
     assert_eq!(number(of("/small", true), "syscalls"), 1);
     assert!(of("/large", false).get("syscalls").is_none());
-    assert!(served.iter().all(|record| record.get("vol_switches").is_none()));
+    assert!(served.iter().all(|record| record.get("voluntary_switches").is_none()));
 }
 
 #[test]
 fn lines_of_netascii_are_counted() {
-    let desk = Desk::new();
-    fs::write(desk.there("text"), "one\ntwo\n").unwrap();
-    let (server, url) = Server::tftp(&desk);
-    desk.done(&["get", &format!("{url}text;mode=netascii"), "text"]);
-    desk.done(&["get", &format!("{url}text"), "octets"]);
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("text"), "one\ntwo\n").unwrap();
+    let (server, url) = Server::tftp(&directory);
+    directory.done(&["get", &format!("{url}text;mode=netascii"), "text"]);
+    directory.done(&["get", &format!("{url}text"), "octets"]);
     server.end();
     for side in ["user", "server"] {
-        let records = desk.records(side);
+        let records = directory.records(side);
         assert_eq!(number(&records[0], "crlf_conversions"), 2);
         assert!(records[1].get("crlf_conversions").is_none());
     }
 }
 
 #[test]
-fn the_transfers_of_a_session_are_numbered_and_the_machine_stands_in_the_first_alone() {
-    let desk = Desk::new();
+fn the_transfers_of_a_session_are_numbered_and_only_the_first_describes_the_machine() {
+    let directory = TestDirectory::new();
     for name in ["a", "b", "c"] {
-        fs::write(desk.there(name), name).unwrap();
+        fs::write(directory.remote_path(name), name).unwrap();
     }
-    let (server, url) = Server::ftp(&desk);
-    desk.done(&["get", &format!("{url}?"), "."]);
-    desk.done(&["ls", &url]);
-    desk.done(&["cat", &format!("{url}a")]);
+    let (server, url) = Server::ftp(&directory);
+    directory.done(&["get", &format!("{url}?"), "."]);
+    directory.done(&["ls", &url]);
+    directory.done(&["cat", &format!("{url}a")]);
     server.end();
-    let records = desk.records("user");
+    let records = directory.records("user");
     let commands: Vec<_> =
         records.iter().map(|record| record["command"].as_str().unwrap()).collect();
     assert_eq!(commands, ["RETR", "RETR", "RETR", "MLSD", "RETR"]);
@@ -404,41 +406,41 @@ fn the_transfers_of_a_session_are_numbered_and_the_machine_stands_in_the_first_a
     let has_machine = |record: &Value| record.get("kernel").is_some();
     let machines: Vec<_> = records.iter().map(has_machine).collect();
     assert_eq!(machines, [true, false, false, true, true]);
-    // The pattern required a listing. It was not requested as a transfer, so only the server
-    // records it.
-    let served = desk.records("server");
+    // plumb requested a listing to expand the pattern. The user did not request this listing as a
+    // transfer, so only the server records it.
+    let served = directory.records("server");
     assert_eq!(served.iter().filter(|record| record["command"] == "MLSD").count(), 2);
 }
 
 #[test]
 fn a_transfer_that_fails_is_recorded_with_its_outcome() {
-    let desk = Desk::new();
-    let (server, url) = Server::ftp(&desk);
-    assert!(!desk.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
+    let directory = TestDirectory::new();
+    let (server, url) = Server::ftp(&directory);
+    assert!(!directory.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
     server.end();
-    let user = desk.record("user");
+    let user = directory.record("user");
     assert_eq!((&user["command"], &user["outcome"]), (&"RETR".into(), &"refused".into()));
     assert!(user["error"].as_str().unwrap().contains("missing"), "{user}");
-    assert!(user.get("ns_transfer").is_none());
+    assert!(user.get("transfer_ns").is_none());
 }
 
 #[test]
-fn what_a_server_refuses_is_told_from_what_breaks_and_a_chosen_name_is_recorded() {
-    let desk = Desk::new();
-    let (server, url) = Server::ftp(&desk);
+fn refused_and_failed_transfers_are_distinguished_and_a_server_chosen_name_is_recorded() {
+    let directory = TestDirectory::new();
+    let (server, url) = Server::ftp(&directory);
     let mut control = Control::logged_in(&url);
     for command in ["RETR missing", "RETR /", "STOR no/folder/file", "NLST missing"] {
-        assert!(control.says(command).starts_with("550 "), "{command}");
+        assert!(control.send(command).starts_with("550 "), "{command}");
     }
     let data = control.passive();
-    let told = control.says("STOU seed");
+    let reported = control.send("STOU seed");
     drop(data);
-    assert!(control.hears().starts_with("226 "));
-    let chosen = told.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
-    assert!(desk.there(&chosen).exists(), "{told}");
-    control.says("QUIT");
+    assert!(control.read_reply().starts_with("226 "));
+    let chosen = reported.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
+    assert!(directory.remote_path(&chosen).exists(), "{reported}");
+    control.send("QUIT");
     server.end();
-    let records = desk.records("server");
+    let records = directory.records("server");
     assert!(records[..4].iter().all(|record| record["outcome"] == "refused"), "{records:?}");
     let stou = &records[4];
     assert_eq!((&stou["command"], &stou["outcome"]), (&"STOU".into(), &"complete".into()));
@@ -447,39 +449,39 @@ fn what_a_server_refuses_is_told_from_what_breaks_and_a_chosen_name_is_recorded(
 }
 
 #[test]
-fn a_file_that_the_kernel_took_or_gave_by_one_call_has_no_time_on_its_way() {
-    let desk = Desk::new();
-    fs::write(desk.there("small"), [7; 4_000]).unwrap();
-    fs::write(desk.there("large"), vec![7; 100_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
+fn a_file_transferred_by_one_system_call_has_no_transfer_time() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("small"), [7; 4_000]).unwrap();
+    fs::write(directory.remote_path("large"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
     let mut control = Control::logged_in(&url);
-    control.says("TYPE I");
+    control.send("TYPE I");
     for name in ["small", "large"] {
         let mut data = control.passive();
-        assert!(control.says(&format!("RETR {name}")).starts_with("150 "));
+        assert!(control.send(&format!("RETR {name}")).starts_with("150 "));
         let mut got = Vec::new();
         data.read_to_end(&mut got).unwrap();
-        assert!(control.hears().starts_with("226 "));
+        assert!(control.read_reply().starts_with("226 "));
     }
-    control.says("QUIT");
+    control.send("QUIT");
     server.end();
-    let records = desk.records("server");
+    let records = directory.records("server");
     let of = |path: &str| records.iter().find(|record| record["path_real"] == path).unwrap();
-    assert!(of("/small").get("ns_transfer").is_none());
-    number(of("/small"), "ns_total");
-    assert!(number(of("/large"), "ns_transfer") > 0);
+    assert!(of("/small").get("transfer_ns").is_none());
+    number(of("/small"), "total_ns");
+    assert!(number(of("/large"), "transfer_ns") > 0);
     assert_eq!(number(of("/large"), "bytes_acked") / 100_000, 1);
 }
 
 #[test]
-fn tftp_leaves_its_blocks_and_windows_on_either_side() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 100_000]).unwrap();
-    let (server, url) = Server::tftp(&desk);
-    desk.done(&["get", &format!("{url}file")]);
+fn tftp_blocks_and_windows_are_recorded_by_client_and_server() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 100_000]).unwrap();
+    let (server, url) = Server::tftp(&directory);
+    directory.done(&["get", &format!("{url}file")]);
     server.end();
     for side in ["user", "server"] {
-        let record = desk.record(side);
+        let record = directory.record(side);
         assert_eq!((&record["command"], &record["type"]), (&"TFTP-RRQ".into(), &"I".into()));
         assert_eq!(
             (number(&record, "file_bytes"), &record["outcome"]),
@@ -487,62 +489,62 @@ fn tftp_leaves_its_blocks_and_windows_on_either_side() {
         );
         assert_eq!((number(&record, "block_bytes"), number(&record, "window_blocks")), (1428, 16));
         number(&record, "cpu_ns");
-        number(&record, "ns_transfer");
+        number(&record, "transfer_ns");
     }
 }
 
 #[test]
-fn nobody_who_wants_no_record_leaves_one() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), "x").unwrap();
+fn no_record_disables_recording() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), "x").unwrap();
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--no-record"];
-    let server = Server::start(&desk, &words);
+    let server = Server::start(&directory, &words);
     let place = server.place("serving FTP at ");
-    desk.done(&["get", "--no-record", &format!("ftp://{place}/file")]);
+    directory.done(&["get", "--no-record", &format!("ftp://{place}/file")]);
     server.end();
-    assert!(desk.records("user").is_empty() && desk.records("server").is_empty());
-    let file = desk.0.join("serve.toml");
+    assert!(directory.records("user").is_empty() && directory.records("server").is_empty());
+    let file = directory.0.join("serve.toml");
     fs::write(&file, "record = false\n[ftp]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
-    let server = Server::start(&desk, &["--ftp", "--config", file.to_str().unwrap()]);
+    let server = Server::start(&directory, &["--ftp", "--config", file.to_str().unwrap()]);
     let place = server.place("serving FTP at ");
-    desk.done(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
+    directory.done(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
     server.end();
-    assert!(desk.records("server").is_empty());
+    assert!(directory.records("server").is_empty());
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_one_sentence_and_the_file_comes() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), "x").unwrap();
-    // A file in the place of the directory.
-    fs::create_dir_all(desk.0.join("user")).unwrap();
-    fs::write(desk.0.join("user/plumb"), "").unwrap();
-    let (server, url) = Server::ftp(&desk);
-    let output = desk.plumb(&["get", "-q", &format!("{url}file")]);
+fn an_unwritable_journal_is_reported_once_and_the_transfer_succeeds() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), "x").unwrap();
+    // A file has the name of the directory for records.
+    fs::create_dir_all(directory.0.join("user")).unwrap();
+    fs::write(directory.0.join("user/plumb"), "").unwrap();
+    let (server, url) = Server::ftp(&directory);
+    let output = directory.plumb(&["get", "-q", &format!("{url}file")]);
     server.end();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("cannot record transfers in"), "{said}");
-    assert_eq!(fs::read(desk.0.join("here/file")).unwrap(), b"x");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && messages.lines().count() == 1, "{messages}");
+    assert!(messages.contains("cannot record transfers in"), "{messages}");
+    assert_eq!(fs::read(directory.0.join("here/file")).unwrap(), b"x");
 }
 
 #[test]
-fn stats_show_the_transfers_that_were_made_in_every_form() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 500_000]).unwrap();
-    let (server, url) = Server::ftp(&desk);
-    desk.done(&["get", &format!("{url}file")]);
-    desk.done(&["put", "file", &format!("{url}copy")]);
+fn stats_print_the_recorded_transfers_in_every_format() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 500_000]).unwrap();
+    let (server, url) = Server::ftp(&directory);
+    directory.done(&["get", &format!("{url}file")]);
+    directory.done(&["put", "file", &format!("{url}copy")]);
     server.end();
     for side in ["user", "server"] {
-        let folder = desk.folder_of(side);
-        let json = desk.done(&["stats", "--folder", &folder, "list", "--json"]);
+        let directory_path = directory.directory_of(side);
+        let json = directory.done(&["stats", "--folder", &directory_path, "list", "--json"]);
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["list"]["rows"].as_array().map(Vec::len).unwrap_or_default(), 2, "{json}");
-        let csv = desk.done(&["stats", "--folder", &folder, "--csv", "list"]);
+        let csv = directory.done(&["stats", "--folder", &directory_path, "--csv", "list"]);
         assert_eq!(csv.lines().count(), 3, "{csv}");
         assert!(csv.contains("RETR") && csv.contains("STOR"), "{csv}");
-        let log = desk.done(&["stats", "--folder", &folder, "--xferlog"]);
+        let log = directory.done(&["stats", "--folder", &directory_path, "--xferlog"]);
         let words: Vec<_> = log.lines().next().unwrap().split_whitespace().collect();
         assert_eq!((words.len(), words[7]), (18, "500000"), "{log}");
         assert!(log.lines().all(|line| line.ends_with(" c")), "{log}");
@@ -552,45 +554,49 @@ fn stats_show_the_transfers_that_were_made_in_every_form() {
 // attack row 92
 #[test]
 fn a_name_with_a_newline_forges_no_record() {
-    let desk = Desk::new();
+    let directory = TestDirectory::new();
     let forged = "a\u{85}\n{\"schema\":1,\"record_id\":\"00000000000000000000000000000001\"}";
-    let (server, url) = Server::tftp(&desk);
+    let (server, url) = Server::tftp(&directory);
     let place = url.trim_start_matches("tftp://").trim_end_matches('/').to_owned();
     let request = [b"\0\x01", forged.as_bytes(), b"\0octet\0"].concat();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    fs::write(desk.there("").join(Path::new(std::ffi::OsStr::from_bytes(forged.as_bytes()))), "x")
-        .unwrap();
+    fs::write(
+        directory.remote_path("").join(Path::new(std::ffi::OsStr::from_bytes(forged.as_bytes()))),
+        "x",
+    )
+    .unwrap();
     socket.send_to(&request, place).unwrap();
     let mut answer = [0; 600];
     let (len, from) = socket.recv_from(&mut answer).unwrap();
     assert_eq!(&answer[..len], b"\0\x03\0\x01x");
     socket.send_to(b"\0\x04\0\x01", from).unwrap();
-    server.says("download of 'a");
+    server.wait_for_log("download of 'a");
     server.end();
-    let record = desk.record("server");
+    let record = directory.record("server");
     assert_eq!(record["command"], "TFTP-RRQ");
-    let log = desk.done(&["stats", "--folder", &desk.folder_of("server"), "--xferlog"]);
+    let log =
+        directory.done(&["stats", "--folder", &directory.directory_of("server"), "--xferlog"]);
     assert_eq!((log.lines().count(), log.split_whitespace().count()), (1, 18), "{log}");
 }
 
 #[test]
-fn what_a_user_aborts_is_recorded_by_the_server() {
-    let desk = Desk::new();
-    let (server, url) = Server::ftp(&desk);
+fn a_transfer_aborted_by_the_client_is_recorded_by_the_server() {
+    let directory = TestDirectory::new();
+    let (server, url) = Server::ftp(&directory);
     let mut control = Control::logged_in(&url);
-    control.says("TYPE I");
+    control.send("TYPE I");
     let mut data = control.passive();
-    control.says("STOR broken");
+    control.send("STOR broken");
     data.write_all(b"half").unwrap();
-    control.says("ABOR");
-    server.says("aborted by the client");
+    control.send("ABOR");
+    server.wait_for_log("aborted by the client");
     server.end();
-    let record = desk.record("server");
+    let record = directory.record("server");
     assert_eq!(
         (&record["command"], &record["outcome"]),
         (&"STOR".into(), &"aborted-by-user".into())
     );
-    assert!(!desk.there("broken").exists());
+    assert!(!directory.remote_path("broken").exists());
 }
 
 /// Requests the metrics with `request`, and returns the whole response.
@@ -604,9 +610,9 @@ fn scrape(place: &str, request: &str) -> String {
 
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
 
-fn with_metrics(desk: &Desk) -> (Server, String, String) {
+fn with_metrics(directory: &TestDirectory) -> (Server, String, String) {
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
-    let server = Server::start(desk, &words);
+    let server = Server::start(directory, &words);
     let place = server.place("serving metrics at http://").trim_end_matches("/metrics").to_owned();
     let url = format!("ftp://{}/", server.place("serving FTP at "));
     (server, url, place)
@@ -614,12 +620,12 @@ fn with_metrics(desk: &Desk) -> (Server, String, String) {
 
 #[test]
 fn the_metrics_count_transfers_bytes_sessions_and_logins() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 300_000]).unwrap();
-    let (server, url, place) = with_metrics(&desk);
-    desk.done(&["get", &format!("{url}file")]);
-    desk.done(&["get", "-f", &format!("{url}file")]);
-    assert!(!desk.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
+    let (server, url, place) = with_metrics(&directory);
+    directory.done(&["get", &format!("{url}file")]);
+    directory.done(&["get", "-f", &format!("{url}file")]);
+    assert!(!directory.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
     let text = scrape(&place, SCRAPE);
     server.end();
     for wanted in [
@@ -636,10 +642,10 @@ fn the_metrics_count_transfers_bytes_sessions_and_logins() {
 
 #[test]
 fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
-    let desk = Desk::new();
-    let (server, _, place) = with_metrics(&desk);
+    let directory = TestDirectory::new();
+    let (server, _, place) = with_metrics(&directory);
     let mut stream = TcpStream::connect(&place).unwrap();
-    // The server may close the connection before all is written.
+    // The server may close the connection before all bytes are written.
     _ = stream.write_all(&[b'a'; 20_000]);
     let mut answer = Vec::new();
     _ = stream.read_to_end(&mut answer);
@@ -654,10 +660,10 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
 #[test]
 #[ignore = "needs prometheus_client"]
 fn the_parser_of_prometheus_reads_the_metrics() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), vec![7; 300_000]).unwrap();
-    let (server, url, place) = with_metrics(&desk);
-    desk.done(&["get", &format!("{url}file")]);
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
+    let (server, url, place) = with_metrics(&directory);
+    directory.done(&["get", &format!("{url}file")]);
     let program = "
 import sys, urllib.request
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
@@ -671,17 +677,17 @@ for family in families(text):
         .output()
         .unwrap();
     server.end();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("plumb_transfers counter 1\n"), "{said}");
-    assert!(said.contains("plumb_transfer_duration_seconds histogram 10\n"), "{said}");
+    assert!(messages.contains("plumb_transfers counter 1\n"), "{messages}");
+    assert!(messages.contains("plumb_transfer_duration_seconds histogram 10\n"), "{messages}");
 }
 
 #[test]
-fn a_file_that_goes_to_a_pipe_is_written_into_it_and_the_pipe_stays() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), "content").unwrap();
-    let pipe = desk.0.join("here/pipe");
+fn a_download_to_a_pipe_is_written_into_it() {
+    let directory = TestDirectory::new();
+    fs::write(directory.remote_path("file"), "content").unwrap();
+    let pipe = directory.0.join("here/pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &pipe,
@@ -690,12 +696,12 @@ fn a_file_that_goes_to_a_pipe_is_written_into_it_and_the_pipe_stays() {
         0,
     )
     .unwrap();
-    let (server, url) = Server::ftp(&desk);
+    let (server, url) = Server::ftp(&directory);
     let read = thread::spawn({
         let pipe = pipe.clone();
         move || fs::read(pipe).unwrap()
     });
-    desk.done(&["get", "--force", &format!("{url}file"), "pipe"]);
+    directory.done(&["get", "--force", &format!("{url}file"), "pipe"]);
     assert_eq!(read.join().unwrap(), b"content");
     assert!(!fs::metadata(&pipe).unwrap().is_file());
     server.end();

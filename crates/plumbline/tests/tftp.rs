@@ -1,14 +1,14 @@
 //! TFTP between `plumb` and Debian's clients and servers.
 //!
-//! Each test has its own network, with servers at 10.0.0.1 and ::1, and its own directory with
-//! `there` for the server's files and `here` for the client's.
+//! Each test has its own network namespace, with servers at 10.0.0.1 and ::1, and its own directory
+//! with `there` for the server's files and `here` for the client's.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
-#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
-mod login_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
 
-use login_desk::{SERVER, in_network_of, in_new_network, within_the_limit};
+use login_harness::{SERVER, in_network_of, in_new_network, poll_until_timeout};
 use os::process::Program;
 use protocols::time::Duration;
 use rustix::process::Signal;
@@ -25,35 +25,35 @@ const PORT: u16 = 6969;
 const V6: &str = "[::1]:6969";
 
 /// The directories of a test.
-struct Desk(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Desk {
+impl TestDirectory {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = format!("plumb-tftp-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(path);
-        for folder in ["there", "here"] {
-            std::fs::create_dir_all(path.join(folder)).unwrap();
+        for directory in ["there", "here"] {
+            std::fs::create_dir_all(path.join(directory)).unwrap();
             // Debian's servers may run as a different user.
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-            std::fs::set_permissions(path.join(folder), mode).unwrap();
+            std::fs::set_permissions(path.join(directory), mode).unwrap();
         }
         Self(path)
     }
 
-    fn there(&self, name: &str) -> PathBuf {
+    fn remote_path(&self, name: &str) -> PathBuf {
         self.0.join("there").join(name)
     }
 
-    fn here(&self, name: &str) -> PathBuf {
+    fn local_path(&self, name: &str) -> PathBuf {
         self.0.join("here").join(name)
     }
 
     /// Runs `plumb` in the local directory.
     fn plumb(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(words).current_dir(self.here("")).stdin(Stdio::null()).output().unwrap()
+        command.args(words).current_dir(self.local_path("")).stdin(Stdio::null()).output().unwrap()
     }
 
     /// Runs `plumb` and checks that it succeeds.
@@ -65,18 +65,18 @@ impl Desk {
     /// Runs `plumb`, checks that it fails with this code, and returns its error message.
     fn fails(&self, code: i32, words: &[&str]) -> String {
         let output = self.plumb(words);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
-        said
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {messages}");
+        assert_eq!(messages.lines().count(), 1, "{messages}");
+        messages
     }
 
     fn names_here(&self) -> usize {
-        std::fs::read_dir(self.here("")).unwrap().count()
+        std::fs::read_dir(self.local_path("")).unwrap().count()
     }
 }
 
-impl Drop for Desk {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         _ = std::fs::remove_dir_all(&self.0);
     }
@@ -94,154 +94,168 @@ fn pattern(len: usize) -> Vec<u8> {
 /// A running `plumb serve --tftp` and its log.
 struct Server {
     _program: Program,
-    said: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    fn start(desk: &Desk, rights: &str) -> Self {
-        Self::start_at(desk, &[rights, "--tftp-listen", "0.0.0.0:6969", "--tftp-listen", V6])
+    fn start(directory: &TestDirectory, rights: &str) -> Self {
+        Self::start_at(directory, &[rights, "--tftp-listen", "0.0.0.0:6969", "--tftp-listen", V6])
     }
 
-    fn start_at(desk: &Desk, words: &[&str]) -> Self {
+    fn start_at(directory: &TestDirectory, words: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(["serve", "--tftp", "--root"]).arg(desk.there("")).args(words);
+        command.args(["serve", "--tftp", "--root"]).arg(directory.remote_path("")).args(words);
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let messages = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let heard = Arc::clone(&said);
+        let received = Arc::clone(&messages);
         thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
+            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
         });
-        let server = Self { _program: program, said };
-        server.says("serving TFTP at 0.0.0.0");
+        let server = Self { _program: program, messages };
+        server.wait_for_log("serving TFTP at 0.0.0.0");
         server
     }
 
     /// Waits for a log line that contains `text`, and returns it.
-    fn says(&self, text: &str) -> String {
-        within_the_limit(|| {
-            self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+    fn wait_for_log(&self, text: &str) -> String {
+        poll_until_timeout(|| {
+            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
         })
     }
 
     fn times_said(&self, text: &str) -> usize {
-        self.said.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+        self.messages.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 }
 
 /// Runs a Debian client in the local directory.
-fn runs(desk: &Desk, program: Peer, words: &[&str]) {
+fn runs(directory: &TestDirectory, program: Peer, words: &[&str]) {
     let mut command = program.command();
-    let output = command.args(words).current_dir(desk.here("")).output().unwrap();
+    let output = command.args(words).current_dir(directory.local_path("")).output().unwrap();
     assert!(output.status.success(), "{} {words:?}: {}", program.name, text(&output.stderr));
 }
 
 /// Starts a Debian server at port 6970 of all addresses of the family.
-fn start_peer(program: Peer, words: &[&str], desk: &Desk) -> Program {
+fn start_peer(program: Peer, words: &[&str], directory: &TestDirectory) -> Program {
     let mut command = program.command();
-    command.args(words).arg(desk.there("")).stdin(Stdio::null());
+    command.args(words).arg(directory.remote_path("")).stdin(Stdio::null());
     Program::start(&mut command).unwrap()
 }
 
 /// Waits until the server at `address` serves the file `name`.
-fn comes_up(desk: &Desk, address: &str) {
-    within_the_limit(|| {
+fn comes_up(directory: &TestDirectory, address: &str) {
+    poll_until_timeout(|| {
         let url = format!("tftp://{address}/small");
-        desk.plumb(&["get", "-f", &url, "up"]).status.success().then_some(())
+        directory.plumb(&["get", "-f", &url, "up"]).status.success().then_some(())
     });
 }
 
-fn user_of_debian(gets_and_puts: fn(&Desk)) {
+fn user_of_debian(gets_and_puts: fn(&TestDirectory)) {
     in_new_network(move || {
-        let desk = Desk::new();
-        let server = Server::start(&desk, "--writable");
+        let directory = TestDirectory::new();
+        let server = Server::start(&directory, "--writable");
         let file = pattern(1_000_000);
-        std::fs::write(desk.there("file"), &file).unwrap();
-        gets_and_puts(&desk);
-        assert_eq!(std::fs::read(desk.here("got")).unwrap(), file);
-        server.says("upload of 'put'");
-        assert_eq!(std::fs::read(desk.there("put")).unwrap(), file);
+        std::fs::write(directory.remote_path("file"), &file).unwrap();
+        gets_and_puts(&directory);
+        assert_eq!(std::fs::read(directory.local_path("got")).unwrap(), file);
+        server.wait_for_log("upload of 'put'");
+        assert_eq!(std::fs::read(directory.remote_path("put")).unwrap(), file);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
-fn the_user_of_tftp_hpa_reads_and_writes_at_our_server() {
-    user_of_debian(|desk| {
+fn the_client_of_tftp_hpa_works_with_plumb_serve() {
+    user_of_debian(|directory| {
         let port = PORT.to_string();
-        runs(desk, peers::TFTP_HPA, &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"]);
-        runs(desk, peers::TFTP_HPA, &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"]);
-        std::fs::write(desk.there("lines"), "one\ntwo\r\nthree").unwrap();
-        runs(desk, peers::TFTP_HPA, &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"]);
-        assert_eq!(std::fs::read(desk.here("lines")).unwrap(), b"one\ntwo\r\nthree");
+        runs(
+            directory,
+            peers::TFTP_HPA,
+            &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"],
+        );
+        runs(
+            directory,
+            peers::TFTP_HPA,
+            &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"],
+        );
+        std::fs::write(directory.remote_path("lines"), "one\ntwo\r\nthree").unwrap();
+        runs(
+            directory,
+            peers::TFTP_HPA,
+            &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"],
+        );
+        assert_eq!(std::fs::read(directory.local_path("lines")).unwrap(), b"one\ntwo\r\nthree");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
-fn the_user_of_atftp_reads_and_writes_at_our_server_in_windows() {
-    user_of_debian(|desk| {
+fn the_client_of_atftp_works_with_plumb_serve_with_windowsize() {
+    user_of_debian(|directory| {
         let port = PORT.to_string();
         let options = ["--option", "blksize 1428", "--option", "windowsize 16"];
         let get = [&options[..], &["-g", "-r", "file", "-l", "got", SERVER, &port]].concat();
         let put = [&options[..], &["-p", "-r", "put", "-l", "got", SERVER, &port]].concat();
-        runs(desk, peers::ATFTP, &get);
-        runs(desk, peers::ATFTP, &put);
+        runs(directory, peers::ATFTP, &get);
+        runs(directory, peers::ATFTP, &put);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and curl"]
-fn curl_reads_and_writes_at_our_server() {
-    user_of_debian(|desk| {
+fn curl_works_with_the_tftp_server_of_plumb() {
+    user_of_debian(|directory| {
         let url = |name: &str| format!("tftp://{V6}/{name}");
-        runs(desk, peers::CURL, &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
-        runs(desk, peers::CURL, &["-sS", "-T", "got", &url("put")]);
+        runs(directory, peers::CURL, &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
+        runs(directory, peers::CURL, &["-sS", "-T", "got", &url("put")]);
     });
 }
 
 /// Transfers with every combination of block size and window, in both directions, octet and
 /// netascii.
-fn our_user_at(desk: &Desk, address: &str) {
+fn our_user_at(directory: &TestDirectory, address: &str) {
     let url = |name: &str| format!("tftp://{address}/{name}");
     for (block_size, window) in
         [("512", "1"), ("8", "7"), ("1428", "16"), ("1428", "64"), ("8192", "4")]
     {
         let len = if block_size == "8" { 20_000 } else { 300_000 };
-        std::fs::write(desk.there("file"), pattern(len)).unwrap();
+        std::fs::write(directory.remote_path("file"), pattern(len)).unwrap();
         let how = ["--block-size", block_size, "--window", window];
-        desk.does(&[&["get", "-q", "-f"][..], &how, &[&url("file"), "file"]].concat());
-        assert_eq!(std::fs::read(desk.here("file")).unwrap(), pattern(len), "{how:?}");
-        desk.does(&[&["put", "-q"][..], &how, &["file", &url("new")]].concat());
-        within_the_limit(|| (std::fs::read(desk.there("new")).ok()? == pattern(len)).then_some(()));
-        std::fs::remove_file(desk.there("new")).unwrap();
+        directory.does(&[&["get", "-q", "-f"][..], &how, &[&url("file"), "file"]].concat());
+        assert_eq!(std::fs::read(directory.local_path("file")).unwrap(), pattern(len), "{how:?}");
+        directory.does(&[&["put", "-q"][..], &how, &["file", &url("new")]].concat());
+        poll_until_timeout(|| {
+            (std::fs::read(directory.remote_path("new")).ok()? == pattern(len)).then_some(())
+        });
+        std::fs::remove_file(directory.remote_path("new")).unwrap();
     }
-    std::fs::write(desk.there("lines"), "one\ntwo\n").unwrap();
-    desk.does(&["get", "-f", &url("lines;mode=netascii"), "lines"]);
-    assert_eq!(std::fs::read(desk.here("lines")).unwrap(), b"one\ntwo\n");
-    let missing = desk.fails(1, &["get", &url("missing")]);
+    std::fs::write(directory.remote_path("lines"), "one\ntwo\n").unwrap();
+    directory.does(&["get", "-f", &url("lines;mode=netascii"), "lines"]);
+    assert_eq!(std::fs::read(directory.local_path("lines")).unwrap(), b"one\ntwo\n");
+    let missing = directory.fails(1, &["get", &url("missing")]);
     assert!(missing.contains("has no file 'missing'"), "{missing}");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's servers of TFTP"]
-fn our_user_reads_and_writes_at_the_server_of_tftp_hpa() {
+fn plumb_works_with_the_server_of_tftp_hpa() {
     in_new_network(|| {
-        let desk = Desk::new();
-        std::fs::write(desk.there("small"), "x").unwrap();
+        let directory = TestDirectory::new();
+        std::fs::write(directory.remote_path("small"), "x").unwrap();
         let words = ["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"];
-        let _peer = start_peer(peers::TFTPD_HPA, &words, &desk);
-        comes_up(&desk, "10.0.0.1:6970");
-        our_user_at(&desk, "10.0.0.1:6970");
+        let _peer = start_peer(peers::TFTPD_HPA, &words, &directory);
+        comes_up(&directory, "10.0.0.1:6970");
+        our_user_at(&directory, "10.0.0.1:6970");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's servers of TFTP"]
-fn our_user_reads_and_writes_at_the_server_of_atftp() {
+fn plumb_works_with_the_server_of_atftp() {
     in_new_network(|| {
-        let desk = Desk::new();
-        std::fs::write(desk.there("small"), "x").unwrap();
+        let directory = TestDirectory::new();
+        std::fs::write(directory.remote_path("small"), "x").unwrap();
         let words = [
             "--daemon",
             "--no-fork",
@@ -252,87 +266,89 @@ fn our_user_reads_and_writes_at_the_server_of_atftp() {
             "--port",
             "6970",
         ];
-        let _peer = start_peer(peers::ATFTPD, &words, &desk);
-        comes_up(&desk, "10.0.0.1:6970");
-        our_user_at(&desk, "10.0.0.1:6970");
+        let _peer = start_peer(peers::ATFTPD, &words, &directory);
+        comes_up(&directory, "10.0.0.1:6970");
+        our_user_at(&directory, "10.0.0.1:6970");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn what_was_agreed_is_told_to_who_wants_to_know() {
+fn verbose_mode_reports_the_negotiated_options() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let _server = Server::start(&desk, "--read-only");
-        std::fs::write(desk.there("file"), pattern(5000)).unwrap();
+        let directory = TestDirectory::new();
+        let _server = Server::start(&directory, "--read-only");
+        std::fs::write(directory.remote_path("file"), pattern(5000)).unwrap();
         let words = ["get", "-v", "--window", "4", "tftp://10.0.0.1:6969/file"];
-        let said = text(&desk.plumb(&words).stderr);
-        let told = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
-        assert!(said.starts_with(told), "{said}");
+        let messages = text(&directory.plumb(&words).stderr);
+        let reported = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
+        assert!(messages.starts_with(reported), "{messages}");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn our_user_reads_and_writes_at_our_server_in_both_families_and_over_our_own_udp() {
+fn plumb_works_with_its_own_server_in_both_families_and_over_userspace_udp() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let _server = Server::start(&desk, "--writable");
-        our_user_at(&desk, "10.0.0.1:6969");
-        our_user_at(&desk, V6);
+        let directory = TestDirectory::new();
+        let _server = Server::start(&directory, "--writable");
+        our_user_at(&directory, "10.0.0.1:6969");
+        our_user_at(&directory, V6);
         let file = pattern(500_000);
-        std::fs::write(desk.there("file"), &file).unwrap();
+        std::fs::write(directory.remote_path("file"), &file).unwrap();
         let via = ["--via", "tun:plumb0", "-q"];
-        desk.does(&[&["get"][..], &via, &["tftp://10.0.0.1:6969/file", "by-tun"]].concat());
-        assert_eq!(std::fs::read(desk.here("by-tun")).unwrap(), file);
-        desk.does(&[&["put"][..], &via, &["by-tun", "tftp://10.0.0.1:6969/from-tun"]].concat());
-        assert_eq!(std::fs::read(desk.there("from-tun")).unwrap(), file);
+        directory.does(&[&["get"][..], &via, &["tftp://10.0.0.1:6969/file", "by-tun"]].concat());
+        assert_eq!(std::fs::read(directory.local_path("by-tun")).unwrap(), file);
+        directory
+            .does(&[&["put"][..], &via, &["by-tun", "tftp://10.0.0.1:6969/from-tun"]].concat());
+        assert_eq!(std::fs::read(directory.remote_path("from-tun")).unwrap(), file);
     });
 }
 
 /// Relays one transfer between its client and the server, and drops one datagram in `one_in`.
 fn lossy_relay(one_in: u64) -> SocketAddr {
-    let near = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
-    let far = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
-    let at = near.local_addr().unwrap();
+    let local = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
+    let remote = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
+    let at = local.local_addr().unwrap();
     let user = Arc::new(Mutex::new(at));
     let server = Arc::new(Mutex::new(SocketAddr::from(([10, 0, 0, 1], PORT))));
     let carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
-        let (from, to) = (Arc::clone(from), Arc::clone(to));
-        let (of, at): (Arc<Mutex<SocketAddr>>, Arc<Mutex<SocketAddr>>) =
-            (Arc::clone(of), Arc::clone(at));
-        let mut chance: u64 = seed;
+        let from = Arc::clone(from);
+        let to = Arc::clone(to);
+        let of: Arc<Mutex<SocketAddr>> = Arc::clone(of);
+        let at: Arc<Mutex<SocketAddr>> = Arc::clone(at);
+        let mut random: u64 = seed;
         thread::spawn(move || {
             let mut bytes = [0; 65_536];
             while let Ok((len, sender)) = from.recv_from(&mut bytes) {
                 *of.lock().unwrap() = sender;
-                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if !(chance >> 33).is_multiple_of(one_in) {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if !(random >> 33).is_multiple_of(one_in) {
                     _ = to.send_to(&bytes[..len], *at.lock().unwrap());
                 }
             }
         });
     };
-    carry(&near, &far, &user, &server, 1);
-    carry(&far, &near, &server, &user, 2);
+    carry(&local, &remote, &user, &server, 1);
+    carry(&remote, &local, &server, &user, 2);
     at
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_file_comes_whole_over_a_path_that_loses_one_datagram_of_twenty() {
+fn a_file_arrives_completely_over_a_path_that_loses_one_datagram_in_twenty() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let server = Server::start(&desk, "--writable");
+        let directory = TestDirectory::new();
+        let server = Server::start(&directory, "--writable");
         let file = pattern(400_000);
-        std::fs::write(desk.there("file"), &file).unwrap();
+        std::fs::write(directory.remote_path("file"), &file).unwrap();
         let get = format!("tftp://{}/file", lossy_relay(20));
-        desk.does(&["get", "-q", &get, "got"]);
-        assert_eq!(std::fs::read(desk.here("got")).unwrap(), file);
+        directory.does(&["get", "-q", &get, "got"]);
+        assert_eq!(std::fs::read(directory.local_path("got")).unwrap(), file);
         let put = format!("tftp://{}/put", lossy_relay(20));
-        desk.does(&["put", "-q", "got", &put]);
-        server.says("'put': 400000 bytes");
-        assert_eq!(std::fs::read(desk.there("put")).unwrap(), file);
+        directory.does(&["put", "-q", "got", &put]);
+        server.wait_for_log("'put': 400000 bytes");
+        assert_eq!(std::fs::read(directory.remote_path("put")).unwrap(), file);
     });
 }
 
@@ -342,40 +358,43 @@ fn a_file_comes_whole_over_a_path_that_loses_one_datagram_of_twenty() {
 #[ignore = "needs root or a user namespace"]
 fn a_name_that_leads_out_of_the_root_is_refused_and_logged_escaped() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let server = Server::start(&desk, "--writable");
-        std::fs::write(desk.0.join("secret"), "secret").unwrap();
-        std::os::unix::fs::symlink("../secret", desk.there("link")).unwrap();
-        std::fs::write(desk.here("mine"), "mine").unwrap();
+        let directory = TestDirectory::new();
+        let server = Server::start(&directory, "--writable");
+        std::fs::write(directory.0.join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink("../secret", directory.remote_path("link")).unwrap();
+        std::fs::write(directory.local_path("mine"), "mine").unwrap();
         for name in ["../secret", "link", "/../secret", "a/../../secret"] {
             let url = format!("tftp://10.0.0.1:6969/{name}");
-            let said = desk.fails(1, &["get", &url, "out"]);
-            assert!(said.contains("10.0.0.1:"), "{said}");
+            let messages = directory.fails(1, &["get", &url, "out"]);
+            assert!(messages.contains("10.0.0.1:"), "{messages}");
         }
-        desk.fails(1, &["put", "mine", "tftp://10.0.0.1:6969/../secret"]);
-        assert_eq!(std::fs::read(desk.0.join("secret")).unwrap(), b"secret");
+        directory.fails(1, &["put", "mine", "tftp://10.0.0.1:6969/../secret"]);
+        assert_eq!(std::fs::read(directory.0.join("secret")).unwrap(), b"secret");
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(b"\0\x01../\x1b[2J\nx\0octet\0", (SERVER, PORT)).unwrap();
-        let line = server.says("request for '../\\x1b");
+        let line = server.wait_for_log("request for '../\\x1b");
         assert!(line.ends_with("'../\\x1b[2J\\nx' refused: Permission denied."), "{line}");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_server_takes_nothing_unless_told_and_a_file_once_if_told_so() {
+fn uploads_are_refused_by_default_and_write_once_allows_new_files_only() {
     in_new_network(|| {
-        let desk = Desk::new();
-        std::fs::write(desk.here("file"), "new").unwrap();
+        let directory = TestDirectory::new();
+        std::fs::write(directory.local_path("file"), "new").unwrap();
         let put = ["put", "file", "tftp://10.0.0.1:6969/file"];
-        let server = Server::start(&desk, "--read-only");
-        let said = desk.fails(1, &put);
-        assert!(said.contains("rejects 'file': it replied 'Uploads are disabled.'"), "{said}");
+        let server = Server::start(&directory, "--read-only");
+        let messages = directory.fails(1, &put);
+        assert!(
+            messages.contains("rejects 'file': it replied 'Uploads are disabled.'"),
+            "{messages}"
+        );
         drop(server);
-        let server = Server::start(&desk, "--write-once");
-        desk.does(&put);
-        let said = desk.fails(1, &put);
-        assert!(said.contains("already has 'file' and keeps it"), "{said}");
+        let server = Server::start(&directory, "--write-once");
+        directory.does(&put);
+        let messages = directory.fails(1, &put);
+        assert!(messages.contains("already has 'file' and keeps it"), "{messages}");
         drop(server);
     });
 }
@@ -383,27 +402,27 @@ fn a_server_takes_nothing_unless_told_and_a_file_once_if_told_so() {
 // attack row 99
 #[test]
 #[ignore = "needs root, for a small disk"]
-fn a_full_disk_leaves_the_old_file_and_a_sentence_on_both_sides() {
+fn a_full_disk_keeps_the_old_file_and_is_reported_on_both_sides() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let _server = Server::start(&desk, "--writable");
-        std::fs::write(desk.there("file"), pattern(3_000_000)).unwrap();
+        let directory = TestDirectory::new();
+        let _server = Server::start(&directory, "--writable");
+        std::fs::write(directory.remote_path("file"), pattern(3_000_000)).unwrap();
         let script = format!(
             "mount -t tmpfs -o size=1m none {here} && cd {here} && echo old >file && \
              {plumb} get -f tftp://10.0.0.1:6969/file; code=$?; cat file; ls -A | wc -l; exit $code",
-            here = desk.here("").display(),
+            here = directory.local_path("").display(),
             plumb = env!("CARGO_BIN_EXE_plumb"),
         );
         let output =
             Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("the disk is full after"), "{said}");
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{messages}");
+        assert!(messages.contains("the disk is full after"), "{messages}");
         assert_eq!(text(&output.stdout), "old\n1\n");
     });
 }
 
-/// Starts a server that answers the first request with these datagrams.
+/// Starts a fake TFTP server that answers the first request with these datagrams.
 fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHandle<SocketAddr>) {
     let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
@@ -421,58 +440,61 @@ fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHa
 // attack row 92
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn what_a_server_says_does_not_speak_to_the_terminal() {
+fn server_messages_are_escaped_for_the_terminal() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let (at, _answering) = fake_server(&[b"\0\x05\0\x02\x1b]0;owned\x07no\r\n\0"]);
-        let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
-        assert!(said.contains("it replied '\\x1b]0;owned\\x07no'"), "{said}");
-        assert_eq!(desk.names_here(), 0);
+        let messages = directory.fails(1, &["get", &format!("tftp://{at}/file")]);
+        assert!(messages.contains("it replied '\\x1b]0;owned\\x07no'"), "{messages}");
+        assert_eq!(directory.names_here(), 0);
     });
 }
 
 // attack row 99
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_file_that_is_shorter_than_was_told_is_not_kept() {
+fn a_file_shorter_than_announced_is_not_kept() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let (at, _answering) = fake_server(&[b"\0\x06tsize\x009\0", b"\0\x03\0\x01short"]);
-        let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
-        assert!(said.contains("ended after 5 bytes of 'file', but announced 9"), "{said}");
-        assert_eq!(desk.names_here(), 0);
+        let messages = directory.fails(1, &["get", &format!("tftp://{at}/file")]);
+        assert!(messages.contains("ended after 5 bytes of 'file', but announced 9"), "{messages}");
+        assert_eq!(directory.names_here(), 0);
     });
 }
 
 // attack row 99
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn an_interrupt_leaves_no_half_file() {
+fn an_interrupt_leaves_no_partial_file() {
     const BLOCK: &[u8] = &{
         let mut block = [7; 516];
-        (block[0], block[1], block[2], block[3]) = (0, 3, 0, 1);
+        block[0] = 0;
+        block[1] = 3;
+        block[2] = 0;
+        block[3] = 1;
         block
     };
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let (at, answering) = fake_server(&[BLOCK]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.args(["get", &format!("tftp://{at}/file")]).current_dir(desk.here(""));
+        command.args(["get", &format!("tftp://{at}/file")]).current_dir(directory.local_path(""));
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
         // The client has acknowledged the block.
         answering.join().unwrap();
         program.signal(Signal::INT).unwrap();
         let ended = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
         assert_eq!(ended.code(), Some(3));
-        let said = std::io::read_to_string(program.child().stderr.take().unwrap()).unwrap();
-        assert!(said.contains("interrupted after 512 bytes of 'file'"), "{said}");
-        assert_eq!(desk.names_here(), 0);
+        let messages = std::io::read_to_string(program.child().stderr.take().unwrap()).unwrap();
+        assert!(messages.contains("interrupted after 512 bytes of 'file'"), "{messages}");
+        assert_eq!(directory.names_here(), 0);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
+fn a_duplicate_request_is_answered_once_and_a_broadcast_never() {
     in_network_of(
         &[
             &["link", "add", "far0", "type", "veth", "peer", "name", "near0"],
@@ -481,9 +503,9 @@ fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
             &["link", "set", "near0", "up"],
         ],
         || {
-            let desk = Desk::new();
-            let server = Server::start(&desk, "--read-only");
-            std::fs::write(desk.there("file"), "file").unwrap();
+            let directory = TestDirectory::new();
+            let server = Server::start(&directory, "--read-only");
+            std::fs::write(directory.remote_path("file"), "file").unwrap();
             let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
             socket.set_broadcast(true).unwrap();
             socket.send_to(b"\0\x01to-all\0octet\0", ("10.0.0.255", PORT)).unwrap();
@@ -494,7 +516,7 @@ fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
             let (len, port) = socket.recv_from(&mut bytes).unwrap();
             assert_eq!(&bytes[..len], b"\0\x03\0\x01file");
             socket.send_to(b"\0\x04\0\x01", port).unwrap();
-            server.says("download of 'file'");
+            server.wait_for_log("download of 'file'");
             // By the time this request is answered, all earlier datagrams have been processed.
             socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
             let (len, _) = socket.recv_from(&mut bytes).unwrap();
@@ -506,14 +528,14 @@ fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn who_never_answers_gets_the_first_packet_and_it_once_again() {
+fn a_client_that_never_answers_gets_the_first_packet_twice() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let server = Server::start(&desk, "--read-only");
-        std::fs::write(desk.there("file"), pattern(10_000)).unwrap();
+        let directory = TestDirectory::new();
+        let server = Server::start(&directory, "--read-only");
+        std::fs::write(directory.remote_path("file"), pattern(10_000)).unwrap();
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(b"\0\x01file\0octet\0", (SERVER, PORT)).unwrap();
-        server.says("the client never answered");
+        server.wait_for_log("the client never answered");
         socket.set_nonblocking(true).unwrap();
         let mut bytes = [0; 1000];
         let came = (0..10).filter(|_| socket.recv_from(&mut bytes).is_ok()).count();
@@ -523,36 +545,39 @@ fn who_never_answers_gets_the_first_packet_and_it_once_again() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_pipe_is_put_and_a_pipe_gets() {
+fn a_pipe_can_be_uploaded_from_and_downloaded_to() {
     in_new_network(|| {
-        let desk = Desk::new();
-        let server = Server::start(&desk, "--writable");
+        let directory = TestDirectory::new();
+        let server = Server::start(&directory, "--writable");
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["put", "-q", "-", "tftp://10.0.0.1:6969/piped"]).stdin(Stdio::piped());
         let mut put = command.spawn().unwrap();
         put.stdin.take().unwrap().write_all(&pattern(200_000)).unwrap();
         assert!(put.wait().unwrap().success());
-        server.says("upload of 'piped'");
-        let output = desk.plumb(&["get", "-q", "tftp://10.0.0.1:6969/piped", "-"]);
+        server.wait_for_log("upload of 'piped'");
+        let output = directory.plumb(&["get", "-q", "tftp://10.0.0.1:6969/piped", "-"]);
         assert!(output.stdout == pattern(200_000), "{}", text(&output.stderr));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_host_that_is_silent_a_port_where_nobody_is_and_a_wrong_url_have_their_sentences() {
+fn a_silent_host_a_closed_port_and_an_invalid_url_have_distinct_errors() {
     in_new_network(|| {
-        let desk = Desk::new();
+        let directory = TestDirectory::new();
         let _silent = UdpSocket::bind("10.0.0.1:7000").unwrap();
-        let said = desk.fails(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
-        assert!(said.contains("did not answer the request for 'file' within 1 s"), "{said}");
-        let said = desk.fails(1, &["get", "tftp://10.0.0.1:7001/file"]);
-        assert!(said.contains("no TFTP server at 10.0.0.1:7001"), "{said}");
-        let said = desk.fails(1, &["get", "tftp://192.0.2.1/file"]);
-        assert!(said.contains("no route to 192.0.2.1:69"), "{said}");
-        desk.fails(2, &["get", "http://10.0.0.1/file"]);
-        std::fs::write(desk.here("file"), "old").unwrap();
-        let said = desk.fails(2, &["get", "tftp://10.0.0.1/file"]);
-        assert!(said.contains("exists: use --force to replace it"), "{said}");
+        let messages = directory.fails(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
+        assert!(
+            messages.contains("did not answer the request for 'file' within 1 s"),
+            "{messages}"
+        );
+        let messages = directory.fails(1, &["get", "tftp://10.0.0.1:7001/file"]);
+        assert!(messages.contains("no TFTP server at 10.0.0.1:7001"), "{messages}");
+        let messages = directory.fails(1, &["get", "tftp://192.0.2.1/file"]);
+        assert!(messages.contains("no route to 192.0.2.1:69"), "{messages}");
+        directory.fails(2, &["get", "http://10.0.0.1/file"]);
+        std::fs::write(directory.local_path("file"), "old").unwrap();
+        let messages = directory.fails(2, &["get", "tftp://10.0.0.1/file"]);
+        assert!(messages.contains("exists: use --force to replace it"), "{messages}");
     });
 }

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071): the one's complement of the one's complement sum.
 
-/// The two loops over data that a driver may replace by faster ones for its machine.
+/// The two checksum loops, which a driver may replace by faster implementations for its machine.
 ///
 /// Both return the folded sum of big-endian words, a last odd byte padded with zero.
 #[derive(Clone, Copy, Debug)]

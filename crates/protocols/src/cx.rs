@@ -1,7 +1,7 @@
 //! The environment of an engine call: the current time, the random number generator and the meter.
 
-use crate::chance::Chance;
 use crate::meter::Meter;
+use crate::rng::Rng;
 use crate::time::Instant;
 
 /// Lends an engine the time, the random number generator and the meter for the length of one call.
@@ -10,7 +10,7 @@ pub struct Cx<'a> {
     /// The time of this call. It is constant during the call.
     pub now: Instant,
     /// The random number generator.
-    pub chance: &'a mut Chance,
+    pub rng: &'a mut Rng,
     /// The meter in which the call counts and records its work.
     pub meter: &'a mut Meter,
 }
@@ -26,7 +26,7 @@ pub(crate) mod testing {
     #[derive(Debug)]
     pub(crate) struct TestContext {
         pub(crate) now: Instant,
-        pub(crate) chance: Chance,
+        pub(crate) rng: Rng,
         pub(crate) meter: Meter,
     }
 
@@ -38,12 +38,12 @@ pub(crate) mod testing {
 
     impl TestContext {
         pub(crate) fn with_seed(seed: u64) -> Self {
-            let chance = Chance::from_seed(seed);
-            Self { now: Instant::ZERO, chance, meter: Meter::new(Clock::None) }
+            let rng = Rng::from_seed(seed);
+            Self { now: Instant::ZERO, rng, meter: Meter::new(Clock::None) }
         }
 
         pub(crate) fn cx(&mut self) -> Cx<'_> {
-            Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter }
+            Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter }
         }
 
         pub(crate) fn advance(&mut self, time: Duration) {

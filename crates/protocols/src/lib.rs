@@ -20,18 +20,18 @@ extern crate alloc;
 extern crate std;
 
 pub mod application;
-pub mod chance;
 pub mod checksum;
 pub mod cx;
 pub mod internet;
 pub mod link;
 pub mod meter;
+#[cfg(not(mutants))]
+mod mutants;
+#[cfg(mutants)]
+pub mod mutants;
 pub mod packet;
-#[cfg(not(planted))]
-mod planted;
-#[cfg(planted)]
-pub mod planted;
 mod probes;
+pub mod rng;
 pub mod station;
 pub mod terminal;
 pub mod time;

@@ -3,7 +3,8 @@
 //! A packet passes up and down through the layers in the same buffer: a layer that receives it
 //! moves the start past its own header, and a layer that sends it writes its header in front.
 //! Nothing is copied across a layer boundary. TM-233 §5.4 had 32 buffers in a free queue and a used
-//! queue; here the free queue is the [`Pool`] and every used queue counts against its limit.
+//! queue; here the free queue is the [`Pool`] and every used queue counts against the limit of the
+//! pool.
 
 use crate::meter::{Counter, Meter};
 use alloc::boxed::Box;
@@ -17,7 +18,7 @@ pub const HEADROOM: usize = 128;
 /// A buffer that holds one packet and can grow at both ends.
 ///
 /// The whole buffer is initialized once, when it is allocated, so that a device can read into it. A
-/// packet is a pointer to it, because every layer passes the packet on.
+/// packet is a pointer to its buffer, because every layer passes the packet on.
 #[derive(Debug)]
 pub struct Packet {
     buffer: Box<Buffer>,
@@ -29,10 +30,10 @@ pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Work left for the device, or done by it.
+    /// Work that is left to the device or that the device has done.
     pub offload: Offload,
-    /// Number of bytes that follow this packet's own and are stored elsewhere until the device
-    /// gathers them.
+    /// Number of bytes that follow the bytes of this buffer and are stored elsewhere until the
+    /// device gathers them.
     pub tail_len: usize,
 }
 
@@ -65,10 +66,10 @@ pub enum ChecksumState {
     /// The checksum is in the packet, and the receiver has to verify it.
     #[default]
     InPacket,
-    /// The device has verified it.
+    /// The device has verified the checksum.
     Verified,
-    /// The field holds the sum of the pseudo header only, and the device finishes it. A received
-    /// packet in this state has never been on a wire.
+    /// The checksum field holds the sum of the pseudo header only, and the device finishes the
+    /// checksum. A received packet in this state has never been on a wire.
     Partial {
         /// Offset of the first summed byte from the start of the buffer.
         start: usize,
@@ -82,7 +83,9 @@ impl Packet {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; HEADROOM + capacity];
-        let (start, end, offload) = (HEADROOM, HEADROOM, Offload::default());
+        let start = HEADROOM;
+        let end = HEADROOM;
+        let offload = Offload::default();
         Self { buffer: Box::new(Buffer { bytes, start, end, offload, tail_len: 0 }) }
     }
 
@@ -206,8 +209,8 @@ impl Packet {
         self.buffer.offload.checksum = ChecksumState::Partial { start: self.buffer.start, field };
     }
 
-    /// Returns the offset, from the front of the data, at which the sum that the device finishes
-    /// begins, and the offset of the checksum field from there.
+    /// Returns the offset of the first byte summed by the device, from the front of the data, and
+    /// the offset of the checksum field from that byte.
     #[must_use]
     pub fn checksum_left(&self) -> Option<(usize, usize)> {
         match self.buffer.offload.checksum {
@@ -220,7 +223,8 @@ impl Packet {
 
     /// Empties the packet and restores the headroom.
     pub fn clear(&mut self) {
-        (self.buffer.start, self.buffer.end) = (HEADROOM, HEADROOM);
+        self.buffer.start = HEADROOM;
+        self.buffer.end = HEADROOM;
         self.buffer.offload = Offload::default();
         self.buffer.tail_len = 0;
     }
@@ -245,7 +249,7 @@ impl Pool {
         Self { free: Vec::new(), lent: 0, limit, capacity }
     }
 
-    /// Lends an empty packet. Counts a refusal and returns `None` if all are lent.
+    /// Lends an empty packet. Counts a refusal and returns `None` if all buffers are lent.
     pub fn take(&mut self, meter: &mut Meter) -> Option<Packet> {
         if self.is_exhausted() {
             meter.count(Counter::PacketsRefused);
@@ -308,21 +312,21 @@ mod tests {
 
     #[test]
     fn the_last_packets_are_for_what_arrives() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let mut pool = Pool::new(16, 10);
         let lent: Vec<_> =
-            core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut lab.meter)))
+            core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut context.meter)))
                 .collect();
         assert_eq!((lent.len(), pool.is_exhausted()), (14, false));
     }
 
     #[test]
-    fn who_does_not_read_leaves_packets_to_send_and_to_receive() {
-        let mut lab = TestContext::default();
+    fn a_reader_that_does_not_read_leaves_packets_to_send_and_to_receive() {
+        let mut context = TestContext::default();
         let mut pool = Pool::new(16, 10);
-        let lent: Vec<_> = (0..12).map(|_| pool.take(&mut lab.meter)).collect();
+        let lent: Vec<_> = (0..12).map(|_| pool.take(&mut context.meter)).collect();
         assert!(!pool.is_crowded());
-        assert!(pool.take(&mut lab.meter).is_some());
+        assert!(pool.take(&mut context.meter).is_some());
         assert_eq!((lent.len(), pool.is_crowded(), pool.is_scarce()), (12, true, false));
     }
 
@@ -353,8 +357,9 @@ mod tests {
 
     #[test]
     fn a_packet_that_has_grown_is_let_go() {
-        let (mut pool, mut lab) = (Pool::new(2, 100), TestContext::default());
-        let mut packet = pool.take(&mut lab.meter).unwrap();
+        let mut pool = Pool::new(2, 100);
+        let mut context = TestContext::default();
+        let mut packet = pool.take(&mut context.meter).unwrap();
         packet.resize(101);
         pool.put(packet);
         assert_eq!((pool.free.len(), pool.lent()), (0, 0));
@@ -362,12 +367,13 @@ mod tests {
 
     #[test]
     fn the_pool_refuses_and_counts_what_is_over_its_limit() {
-        let (mut pool, mut lab) = (Pool::new(2, 100), TestContext::default());
-        let first = pool.take(&mut lab.meter).unwrap();
-        let _second = pool.take(&mut lab.meter).unwrap();
-        assert!(pool.take(&mut lab.meter).is_none());
-        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+        let mut pool = Pool::new(2, 100);
+        let mut context = TestContext::default();
+        let first = pool.take(&mut context.meter).unwrap();
+        let _second = pool.take(&mut context.meter).unwrap();
+        assert!(pool.take(&mut context.meter).is_none());
+        assert_eq!(context.counted(Counter::PacketsRefused), 1);
         pool.put(first);
-        assert!(pool.take(&mut lab.meter).is_some());
+        assert!(pool.take(&mut context.meter).is_some());
     }
 }

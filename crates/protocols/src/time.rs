@@ -1,7 +1,7 @@
 //! The engines' time: nanoseconds since the start of the run.
 //!
 //! `std::time::Instant` cannot be constructed from a number, so a test would need a base to count
-//! from. This type can, and a driver converts at the edge.
+//! from. [`Instant`] can be constructed from a number, and a driver converts at the edge.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -41,37 +41,37 @@ impl Instant {
 
 /// The local clock, as the source of a [`Stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Near {}
+pub enum LocalClock {}
 
 /// The remote host's clock, as the source of a [`Stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Far {}
+pub enum RemoteClock {}
 
 /// A reading of one machine's 32-bit clock as it travels between machines (RFC 7323 §5.4). The
 /// clock starts at any value and wraps around.
 ///
 /// Readings of two machines' clocks must not be subtracted or compared. The type parameter makes
-/// the compiler reject it.
+/// the compiler reject such code.
 ///
 /// ```
-/// use protocols::time::{Far, Near, Stamp};
+/// use protocols::time::{RemoteClock, LocalClock, Stamp};
 ///
-/// let (sent, echoed) = (Stamp::<Near>::new(7), Stamp::<Near>::new(u32::MAX));
+/// let (sent, echoed) = (Stamp::<LocalClock>::new(7), Stamp::<LocalClock>::new(u32::MAX));
 /// assert_eq!(sent.since(echoed), 8);
-/// assert!(Stamp::<Far>::new(1).is_before(Stamp::new(2)));
+/// assert!(Stamp::<RemoteClock>::new(1).is_before(Stamp::new(2)));
 /// ```
 ///
 /// ```compile_fail,E0308
-/// use protocols::time::{Far, Near, Stamp};
+/// use protocols::time::{RemoteClock, LocalClock, Stamp};
 ///
-/// let (ours, theirs) = (Stamp::<Near>::new(7), Stamp::<Far>::new(5));
+/// let (ours, theirs) = (Stamp::<LocalClock>::new(7), Stamp::<RemoteClock>::new(5));
 /// ours.since(theirs);
 /// ```
 ///
 /// ```compile_fail,E0308
-/// use protocols::time::{Far, Near, Stamp};
+/// use protocols::time::{RemoteClock, LocalClock, Stamp};
 ///
-/// let (ours, theirs) = (Stamp::<Near>::new(7), Stamp::<Far>::new(5));
+/// let (ours, theirs) = (Stamp::<LocalClock>::new(7), Stamp::<RemoteClock>::new(5));
 /// theirs.is_before(ours);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

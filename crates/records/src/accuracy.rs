@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes per block; the last block of a file may be shorter.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Amounts of data compared, and how much of it was wrong, in four units.
+/// Amounts of compared data and of wrong data, each in four units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Bits expected.
@@ -55,13 +55,13 @@ const fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// One file that is compared as it arrives.
+/// Comparison of one arriving file with the expected bytes.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     expected: fn(u64) -> u8,
     length: u64,
-    came: u64,
-    found: Accuracy,
+    received_bytes: u64,
+    accuracy: Accuracy,
     is_block_wrong: bool,
 }
 
@@ -69,48 +69,49 @@ impl Comparison {
     /// Starts the comparison of a file of `length` bytes; `expected` maps an offset to its byte.
     #[must_use]
     pub fn new(expected: fn(u64) -> u8, length: u64) -> Self {
-        let found = Accuracy {
+        let accuracy = Accuracy {
             bits: length.saturating_mul(8),
             bytes: length,
             blocks: length.div_ceil(BLOCK_BYTES),
             files: 1,
             ..Accuracy::default()
         };
-        Self { expected, length, came: 0, found, is_block_wrong: false }
+        Self { expected, length, received_bytes: 0, accuracy, is_block_wrong: false }
     }
 
     /// Compares the next received bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            let is_expected = self.came < self.length;
-            let wrong = if is_expected { *byte ^ (self.expected)(self.came) } else { u8::MAX };
-            self.note(wrong);
+            let is_expected = self.received_bytes < self.length;
+            let wrong =
+                if is_expected { *byte ^ (self.expected)(self.received_bytes) } else { u8::MAX };
+            self.compare_byte(wrong);
         }
     }
 
     /// Ends the comparison and counts bytes not received as wrong.
     #[must_use]
     pub fn finish(mut self) -> Accuracy {
-        while self.came < self.length {
-            self.note(u8::MAX);
+        while self.received_bytes < self.length {
+            self.compare_byte(u8::MAX);
         }
         self.end_block();
-        self.found.files_wrong = u64::from(self.found.bits_wrong > 0);
-        self.found
+        self.accuracy.files_wrong = u64::from(self.accuracy.bits_wrong > 0);
+        self.accuracy
     }
 
-    fn note(&mut self, wrong: u8) {
-        if self.came.is_multiple_of(BLOCK_BYTES) {
+    fn compare_byte(&mut self, wrong: u8) {
+        if self.received_bytes.is_multiple_of(BLOCK_BYTES) {
             self.end_block();
         }
-        self.came += 1;
-        self.found.bits_wrong += u64::from(wrong.count_ones());
-        self.found.bytes_wrong += u64::from(wrong != 0);
+        self.received_bytes += 1;
+        self.accuracy.bits_wrong += u64::from(wrong.count_ones());
+        self.accuracy.bytes_wrong += u64::from(wrong != 0);
         self.is_block_wrong |= wrong != 0;
     }
 
     fn end_block(&mut self) {
-        self.found.blocks_wrong += u64::from(std::mem::take(&mut self.is_block_wrong));
+        self.accuracy.blocks_wrong += u64::from(std::mem::take(&mut self.is_block_wrong));
     }
 }
 
@@ -158,67 +159,70 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_came_right_has_no_error() {
-        let found = compared(&sent(1_300), 1_300);
-        assert_eq!((found.bits, found.bytes, found.blocks, found.files), (10_400, 1_300, 3, 1));
-        assert!(found.units().iter().all(|(_, _, wrong)| *wrong == 0));
+    fn a_correctly_received_file_has_no_error() {
+        let accuracy = compared(&sent(1_300), 1_300);
+        assert_eq!(
+            (accuracy.bits, accuracy.bytes, accuracy.blocks, accuracy.files),
+            (10_400, 1_300, 3, 1)
+        );
+        assert!(accuracy.units().iter().all(|(_, _, wrong)| *wrong == 0));
     }
 
     #[test]
     fn a_turned_bit_is_one_bit_one_byte_one_block_and_one_file() {
         let mut bytes = sent(1_300);
         bytes[700] ^= 0x10;
-        let found = compared(&bytes, 1_300);
-        assert_eq!((found.bits_wrong, found.bytes_wrong), (1, 1));
-        assert_eq!((found.blocks_wrong, found.files_wrong), (1, 1));
+        let accuracy = compared(&bytes, 1_300);
+        assert_eq!((accuracy.bits_wrong, accuracy.bytes_wrong), (1, 1));
+        assert_eq!((accuracy.blocks_wrong, accuracy.files_wrong), (1, 1));
     }
 
     #[test]
-    fn what_did_not_come_is_wrong() {
-        let found = compared(&sent(512), 1_300);
-        assert_eq!((found.bytes_wrong, found.blocks_wrong), (788, 2));
+    fn missing_bytes_are_wrong() {
+        let accuracy = compared(&sent(512), 1_300);
+        assert_eq!((accuracy.bytes_wrong, accuracy.blocks_wrong), (788, 2));
     }
 
     #[test]
-    fn what_is_too_much_is_wrong() {
-        let found = compared(&sent(513), 512);
-        assert_eq!((found.bytes_wrong, found.blocks_wrong, found.files_wrong), (1, 1, 1));
+    fn surplus_bytes_are_wrong() {
+        let accuracy = compared(&sent(513), 512);
+        assert_eq!((accuracy.bytes_wrong, accuracy.blocks_wrong, accuracy.files_wrong), (1, 1, 1));
     }
 
     #[test]
-    fn an_empty_file_is_right() {
+    fn an_empty_file_has_no_error() {
         assert_eq!(compared(&[], 0).files_wrong, 0);
     }
 
     #[test]
-    fn a_lost_byte_is_seen_in_all_that_follows() {
+    fn a_lost_byte_makes_all_later_bytes_wrong() {
         let mut bytes = sent(10_000);
         bytes.remove(5_000);
         assert!(compared(&bytes, 10_000).bytes_wrong > 4_900);
     }
 
     #[test]
-    fn what_is_typed_are_letters_and_digits() {
+    fn the_printable_pattern_has_only_letters_and_digits() {
         let mut typed = (0..10_000).map(printable_pattern);
         assert!(typed.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
     }
 
     proptest! {
         #[test]
-        fn errors_are_never_more_than_what_came_and_what_should(
+        fn errors_never_exceed_received_and_expected_data(
             bytes in proptest::collection::vec(any::<u8>(), 0..3_000),
             length in 0..3_000_u64,
         ) {
-            let found = compared(&bytes, length);
+            let accuracy = compared(&bytes, length);
             let most = length.max(bytes.len() as u64);
-            prop_assert!(found.bytes_wrong <= most);
-            prop_assert!(found.bits_wrong <= 8 * most);
-            prop_assert!(found.blocks_wrong <= most.div_ceil(BLOCK_BYTES));
-            prop_assert!(found.bytes_wrong <= found.bits_wrong);
+            prop_assert!(accuracy.bytes_wrong <= most);
+            prop_assert!(accuracy.bits_wrong <= 8 * most);
+            prop_assert!(accuracy.blocks_wrong <= most.div_ceil(BLOCK_BYTES));
+            prop_assert!(accuracy.bytes_wrong <= accuracy.bits_wrong);
         }
 
         #[test]
-        fn it_is_the_same_in_any_pieces(
+        fn errors_do_not_depend_on_how_data_is_divided(
             bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
             cut in 0..2_000_usize,
         ) {

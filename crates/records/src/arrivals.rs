@@ -1,9 +1,10 @@
 //! Arrival times of data: gaps between arrivals, and the rate of the slowest link on the path.
 //!
-//! The slowest link of a path spaces the bytes of one burst by the time that each takes on it. The
-//! time between two back-to-back arrivals therefore gives the rate of that link (packet pair). The
-//! estimate is the median of many pairs, weighted by bytes: a pause of the remote host makes one
-//! pair slower; a delay of the local host makes one pair slower and the next one faster.
+//! The slowest link of a path spaces the bytes of one burst by the transmission time of each byte
+//! on that link. The time between two back-to-back arrivals therefore gives the rate of that link
+//! (packet pair). The estimate is the median of many pairs, weighted by bytes: a pause of the
+//! remote host makes one pair slower; a delay of the local host makes one pair slower and the next
+//! one faster.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,34 +30,34 @@ pub struct LineRate {
     pub nominal_bps: Option<u64>,
 }
 
-/// Fewer pairs give no estimate.
-pub const FEWEST_PAIRS: usize = 3;
+/// Minimum number of pairs for an estimate.
+pub(crate) const MIN_PAIRS: usize = 3;
 
-/// A log of arrivals in bounded memory. When it is full, neighboring arrivals are merged, and later
-/// arrivals are merged at the resolution that this leaves.
+/// A log of arrivals in bounded memory. When the log is full, each two neighboring arrivals are
+/// merged, which reduces the time resolution. Later arrivals are merged to the same resolution.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct ArrivalSeries {
     arrivals: Vec<Arrival>,
     bytes: u64,
     spacing_ns: u64,
-    most: usize,
+    capacity: usize,
 }
 
-impl Log {
-    /// Makes a log of at most `most` arrivals; values below 2 count as 2.
+impl ArrivalSeries {
+    /// Makes a log of at most `capacity` arrivals; values below 2 count as 2.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { arrivals: Vec::new(), bytes: 0, spacing_ns: 0, most: most.max(2) }
+    pub fn new(capacity: usize) -> Self {
+        Self { arrivals: Vec::new(), bytes: 0, spacing_ns: 0, capacity: capacity.max(2) }
     }
 
-    /// Records that `bytes_so_far` bytes in total had arrived at `at_ns`.
-    pub fn note(&mut self, at_ns: u64, bytes_so_far: u64) {
-        let bytes = bytes_so_far.saturating_sub(self.bytes);
+    /// Records that `total_bytes` bytes in total had arrived at `at_ns`.
+    pub fn record(&mut self, at_ns: u64, total_bytes: u64) {
+        let bytes = total_bytes.saturating_sub(self.bytes);
         if bytes == 0 {
             return;
         }
-        self.bytes = bytes_so_far;
-        if self.arrivals.len() >= self.most {
+        self.bytes = total_bytes;
+        if self.arrivals.len() >= self.capacity {
             self.halve();
         }
         // Bytes that arrive within `spacing_ns` of the last entry are added to it and get its time.
@@ -71,25 +72,14 @@ impl Log {
     fn halve(&mut self) {
         let span = self.arrivals.first().zip(self.arrivals.last());
         let span = span.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
-        let half = u64::try_from(self.most / 2).unwrap_or(1).max(1);
+        let half = u64::try_from(self.capacity / 2).unwrap_or(1).max(1);
         self.spacing_ns = self.spacing_ns.max(span / half);
-        let mut merged = Vec::with_capacity(self.most);
+        let mut merged = Vec::with_capacity(self.capacity);
         for pair in self.arrivals.chunks(2) {
             let bytes = pair.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
             merged.extend(pair.last().map(|last| Arrival { at_ns: last.at_ns, bytes }));
         }
         self.arrivals = merged;
-    }
-
-    /// Returns when the first `bytes` bytes had arrived, ns.
-    #[must_use]
-    pub fn reached_ns(&self, bytes: u64) -> Option<u64> {
-        let mut sum = 0_u64;
-        let reached = self.arrivals.iter().find(|arrival| {
-            sum = sum.saturating_add(arrival.bytes);
-            sum >= bytes
-        });
-        reached.map(|arrival| arrival.at_ns)
     }
 
     /// Returns the logged arrivals.
@@ -127,7 +117,7 @@ pub fn line_rate(arrivals: &[Arrival], bits_per_byte: u64) -> Option<LineRate> {
         .filter(|(gap_ns, after)| *gap_ns > 0 && after.bytes > 0)
         .map(|(gap_ns, after)| (rate_bps(after.bytes, bits_per_byte, gap_ns), after.bytes))
         .collect();
-    if pairs.len() < FEWEST_PAIRS {
+    if pairs.len() < MIN_PAIRS {
         return None;
     }
     pairs.sort_unstable();
@@ -137,7 +127,8 @@ pub fn line_rate(arrivals: &[Arrival], bits_per_byte: u64) -> Option<LineRate> {
         passed += bytes;
         passed >= all.div_ceil(2)
     })?;
-    let (median_bps, pairs) = (*median_bps, u64::try_from(pairs.len()).unwrap_or(u64::MAX));
+    let median_bps = *median_bps;
+    let pairs = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
     Some(LineRate { bits_per_byte, median_bps, pairs, nominal_bps: None })
 }
 
@@ -156,48 +147,50 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_follow_each_other_at_9600_bit_a_second_say_so() {
+    fn back_to_back_bytes_at_9600_bit_s_give_that_rate() {
         let arrivals: Vec<_> = (1..=50).map(|at| arrival(at * 10_416_667, 10)).collect();
         let rate = line_rate(&arrivals, 10).unwrap();
         assert_eq!((rate.median_bps, rate.pairs), (9_599, 49));
     }
 
     #[test]
-    fn a_rest_of_the_far_host_is_not_taken_for_the_line() {
+    fn a_pause_of_the_remote_host_does_not_change_the_line_rate() {
         let mut arrivals: Vec<_> = (1..=50).map(|at| arrival(at * 1_000_000, 10)).collect();
         arrivals.extend((51..=60).map(|at| arrival(at * 1_000_000 + 500_000_000, 10)));
         assert_eq!(line_rate(&arrivals, 10).unwrap().median_bps, 100_000);
     }
 
     #[test]
-    fn from_two_pairs_nothing_follows() {
+    fn two_pairs_give_no_rate() {
         assert_eq!(line_rate(&[arrival(1, 1), arrival(2, 1), arrival(3, 1)], 10), None);
     }
 
     #[test]
-    fn a_sequence_begins_with_nothing() {
+    fn a_sequence_begins_with_zero_bytes() {
         assert_eq!(sequence(&[arrival(5, 2), arrival(9, 3)]), [(0, 0), (5, 2), (9, 5)]);
     }
 
     #[test]
-    fn a_log_says_when_the_first_bytes_were_there() {
-        let mut log = Log::new(100);
+    fn a_series_logs_only_reads_that_brought_bytes() {
+        let mut log = ArrivalSeries::new(100);
         for (at, bytes) in [(10, 100), (20, 100), (30, 300)] {
-            log.note(at, bytes);
+            log.record(at, bytes);
         }
-        let reached = [1, 100, 101, 300, 301].map(|bytes| log.reached_ns(bytes));
-        assert_eq!(reached, [Some(10), Some(10), Some(30), Some(30), None]);
+        assert_eq!(log.into_arrivals(), [arrival(10, 100), arrival(30, 200)]);
     }
 
     proptest! {
         #[test]
-        fn a_log_keeps_its_limit_and_every_byte(
+        fn a_series_keeps_its_limit_and_every_byte(
             steps in proptest::collection::vec((0..1_000_u64, 0..1_000_u64), 0..400),
         ) {
-            let (mut log, mut at, mut bytes) = (Log::new(16), 0, 0);
+            let mut log = ArrivalSeries::new(16);
+            let mut at = 0;
+            let mut bytes = 0;
             for (time, more) in steps {
-                (at, bytes) = (at + time, bytes + more);
-                log.note(at, bytes);
+                at += time;
+                bytes += more;
+                log.record(at, bytes);
             }
             let arrivals = log.into_arrivals();
             prop_assert!(arrivals.len() <= 16);
@@ -206,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn no_arrivals_break_it(
+        fn no_arrivals_cause_a_panic(
             raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 40), 0..40),
         ) {
             let arrivals: Vec<_> = raw.iter().map(|(at, bytes)| arrival(*at, *bytes)).collect();

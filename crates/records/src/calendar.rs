@@ -31,9 +31,11 @@ impl Moment {
     #[must_use]
     pub fn of(unix_ns: u64) -> Self {
         let seconds = unix_ns / NS_PER_S;
-        let (days, second) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
+        let days = seconds / SECONDS_PER_DAY;
+        let second = seconds % SECONDS_PER_DAY;
         let shifted = days + DAYS_TO_EPOCH;
-        let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+        let era = shifted / 146_097;
+        let of_era = shifted % 146_097;
         let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year + year / 4 - year / 100);
         let from_march = (5 * of_year + 2) / 153;
@@ -63,21 +65,22 @@ impl Moment {
 
     /// Returns the day of the week as three letters.
     #[must_use]
-    pub fn weekday(&self) -> &'static str {
+    pub(crate) fn weekday(&self) -> &'static str {
         let at = usize::try_from(self.days % 7).unwrap_or(0);
         WEEKDAYS.get(at).copied().unwrap_or_default()
     }
 }
 
-/// Returns the Unix time at which the day begins, ns, or `None` if it is not a valid date since
-/// 1970.
+/// Returns the Unix time at which a day begins, ns; `None` if the date is invalid or not in the
+/// years 1970 to 2499.
 #[must_use]
-pub fn day_began_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
+pub fn day_start_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
     if !(1970..2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let shifted = year - u64::from(month <= 2);
-    let (era, of_era) = (shifted / 400, shifted % 400);
+    let era = shifted / 400;
+    let of_era = shifted % 400;
     let from_march = u64::from(if month > 2 { month - 3 } else { month + 9 });
     let of_year = (153 * from_march + 2) / 5 + u64::from(day) - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
@@ -92,25 +95,25 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_day_of_1973_is_found() {
+    fn a_day_of_1973_is_converted() {
         let moment = Moment::of(114_274_874 * NS_PER_S);
         assert_eq!((moment.date(), moment.time()), ("1973-08-15".into(), "15:01:14".into()));
         assert_eq!(moment.weekday(), "Wed");
     }
 
     #[test]
-    fn the_odd_day_of_a_leap_year_is_a_day_and_in_other_years_none() {
-        assert!(day_began_unix_ns(2024, 2, 29).is_some());
-        assert_eq!(day_began_unix_ns(2026, 2, 29), None);
-        assert_eq!(day_began_unix_ns(2026, 11, 31), None);
-        assert_eq!(day_began_unix_ns(1969, 12, 31), None);
+    fn february_29_exists_only_in_leap_years() {
+        assert!(day_start_unix_ns(2024, 2, 29).is_some());
+        assert_eq!(day_start_unix_ns(2026, 2, 29), None);
+        assert_eq!(day_start_unix_ns(2026, 11, 31), None);
+        assert_eq!(day_start_unix_ns(1969, 12, 31), None);
     }
 
     proptest! {
         #[test]
-        fn a_day_comes_back_from_its_date(day in 0..190_000_u64) {
+        fn a_day_converts_to_its_date_and_back(day in 0..190_000_u64) {
             let moment = Moment::of(day * NS_PER_DAY);
-            let began = day_began_unix_ns(moment.year, moment.month, moment.day);
+            let began = day_start_unix_ns(moment.year, moment.month, moment.day);
             prop_assert_eq!(began, Some(day * NS_PER_DAY));
         }
     }

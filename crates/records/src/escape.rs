@@ -45,7 +45,7 @@ pub fn message(text: &str) -> String {
 }
 
 /// Returns single-line JSON that is safe to print on a terminal. JSON permits DEL, the C1 controls
-/// and invisible characters within strings; this escapes them.
+/// and invisible characters within strings; this function escapes them.
 #[must_use]
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -109,19 +109,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn attack_row_75_an_escape_sequence_in_a_banner_is_shown_and_not_obeyed() {
+    fn attack_row_75_an_escape_sequence_in_a_banner_is_printed_as_text() {
         let banner = b"\x1b]0;owned\x07\x9b31m\xc2\x9b2J login:\r\n";
         assert_eq!(terminal(banner), r"\x1b]0;owned\x07\x9b31m\u{9b}2J login:\x0d\x0a");
     }
 
     #[test]
-    fn a_message_keeps_what_is_escaped_already_and_a_line_stays_one() {
+    fn a_message_keeps_existing_escapes_and_stays_one_line() {
         assert_eq!(message("a\n\\x1b\x1b[2J\u{9b}"), "a\n\\x1b\\x1b[2J\\u{9b}");
         assert_eq!(line("a\r\nb"), "a\\x0d\\x0ab");
     }
 
     #[test]
-    fn controls_that_json_lets_pass_are_escaped_as_json_has_it() {
+    fn controls_that_json_permits_are_escaped_in_json_notation() {
         assert_eq!(
             json("\"a\u{9b}\u{7f}\u{202e}\u{e0001}\""),
             r#""a\u009b\u007f\u202e\udb40\udc01""#
@@ -129,17 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_of_the_writing_direction_is_shown() {
+    fn a_change_of_the_writing_direction_is_escaped() {
         assert_eq!(terminal("gpj\u{202e}exe"), r"gpj\u{202e}exe");
     }
 
     #[test]
-    fn a_backslash_is_doubled_so_that_no_text_can_pretend_to_be_an_escape() {
+    fn a_backslash_is_doubled_so_that_no_text_looks_like_an_escape() {
         assert_eq!(terminal(r"\x1b"), r"\\x1b");
     }
 
     #[test]
-    fn letters_of_every_language_pass() {
+    fn letters_of_every_language_are_unchanged() {
         assert_eq!(terminal("Zürich 東京 µs"), "Zürich 東京 µs");
     }
 

@@ -23,7 +23,7 @@ impl Histogram {
     }
 
     /// Adds the counts of another histogram.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.counts {
             self.add_many(*bucket, *count);
         }
@@ -96,7 +96,8 @@ pub fn bucket(value: u64) -> u16 {
 /// Returns the value in the middle of a bucket.
 #[must_use]
 pub fn middle(bucket: u16) -> u64 {
-    let (shift, rest) = (u32::from(bucket) >> BITS, u64::from(bucket) & ((1 << BITS) - 1));
+    let shift = u32::from(bucket) >> BITS;
+    let rest = u64::from(bucket) & ((1 << BITS) - 1);
     match shift {
         0 | 1 => bucket.into(),
         _ => {
@@ -119,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn no_samples_have_no_percentile() {
         assert_eq!(Histogram::default().percentile(50), None);
     }
 
     #[test]
-    fn the_greatest_value_has_a_bucket() {
+    fn the_largest_value_has_a_bucket() {
         assert_eq!(bucket(middle(bucket(u64::MAX))), bucket(u64::MAX));
     }
 
@@ -137,7 +138,7 @@ mod tests {
         }
 
         #[test]
-        fn a_greater_value_is_in_no_lower_bucket(one in any::<u64>(), other in any::<u64>()) {
+        fn a_larger_value_is_never_in_a_lower_bucket(one in any::<u64>(), other in any::<u64>()) {
             prop_assert_eq!(bucket(one.min(other)), bucket(one).min(bucket(other)));
         }
 
@@ -152,11 +153,12 @@ mod tests {
         }
 
         #[test]
-        fn parts_add_up_to_the_whole_and_come_back(
+        fn merged_parts_equal_the_total_and_decode_to_it(
             parts in proptest::collection::vec(
                 proptest::collection::vec(any::<u64>(), 0..20), 0..6),
         ) {
-            let (mut whole, mut sum) = (Histogram::default(), Histogram::default());
+            let mut whole = Histogram::default();
+            let mut sum = Histogram::default();
             for part in &parts {
                 let mut histogram = Histogram::default();
                 for value in part {

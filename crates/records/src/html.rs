@@ -2,9 +2,9 @@
 //!
 //! The page's content security policy permits nothing but its own style. All text is escaped on
 //! output ([`crate::escape::html`]), and only into text nodes and quoted attributes. Names of
-//! elements, attributes and classes are constants. Each picture is drawn twice, for a wide and for
-//! a narrow window, because scaling an image down also shrinks its letters; the style displays one
-//! of them. Each picture has its figures beside it as a table.
+//! elements, attributes and classes are constants. Each chart is drawn twice, for a wide and for a
+//! narrow window, because scaling an image down also shrinks its letters; the style displays one of
+//! the two drawings. Below each chart is a table of its values.
 
 pub mod figure_6_1;
 pub mod layer_stack;
@@ -145,7 +145,7 @@ fn class_of(align: Align) -> &'static str {
     }
 }
 
-/// Adds a picture: title, both drawings, a note, and a collapsed table of its figures.
+/// Adds a chart: title, both drawings, a note, and a collapsed table of its figures.
 fn push_figure(out: &mut String, title: &str, drawings: [String; 2], note: &str, figures: &Table) {
     out.push_str("<figure>\n");
     element(out, "h2", None, title);

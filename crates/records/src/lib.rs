@@ -6,18 +6,19 @@
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
+pub mod aggregate;
 pub mod arrivals;
-pub mod bars;
+pub mod bar_chart;
 pub mod calendar;
+pub mod charts;
 pub mod escape;
-pub mod figures;
+pub mod format;
 pub mod histogram;
 pub mod html;
 pub mod journal;
 pub mod measurement;
 pub mod measures;
 pub mod nominal;
-pub mod pictures;
 pub mod population;
 pub mod prediction;
 pub mod running;
@@ -27,7 +28,6 @@ pub mod statistics;
 pub mod store;
 pub mod summary;
 pub mod table;
-pub mod tally;
 pub mod transfer;
 pub mod verdict;
 

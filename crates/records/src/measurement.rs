@@ -1,12 +1,13 @@
 //! The record of one run of `plumb measure`, in a stable JSON format.
 //!
 //! Durations are integer nanoseconds and their names end in `_ns`. Unknown values are null, never
-//! 0. `schema` comes first. A reader accepts every schema up to its own and ignores unknown fields.
+//! 0. `schema` comes first. A reader accepts every schema up to its own, with the field names of
+//! that schema, and ignores unknown fields.
 //! Timestamps are RFC 3339 in UTC and come from the caller.
 
 use crate::arrivals::{Arrival, LineRate};
-use crate::figures::{count, duration};
-use crate::measures::{Measures, Try};
+use crate::format::{count, duration};
+use crate::measures::{Attempt, Measures};
 use crate::prediction::Prediction;
 use crate::running::Running;
 use crate::sizes::Transfers;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The schema that this version writes.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// One run of `plumb measure` against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub struct Measurement {
     pub program_version: String,
     /// The target as specified by the user.
     pub target: String,
-    /// Address that was tried, or null for a line that has none.
+    /// Address that was tried, or null for a serial line, which has no address.
     pub address: Option<String>,
     /// The carrier: `kernel`, `tun:NAME`, `serial:DEVICE?baud=19200&link=llp`.
     pub via: String,
@@ -44,7 +45,8 @@ pub struct Measurement {
     pub screenful: Option<Screenful>,
     /// Rate of the slowest link on the path, by packet pairs.
     pub line: Option<LineRate>,
-    /// Configured rate that a serial line does not run at, bit/s: see [`crate::nominal`].
+    /// Configured rate of a serial line, if measurements show that the line does not run at that
+    /// rate, bit/s: see [`crate::nominal`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted_line_bps: Option<u64>,
     /// Transfers of growing sizes.
@@ -54,10 +56,10 @@ pub struct Measurement {
     /// Activity of a running plumb process.
     pub running: Option<Running>,
     /// TCP statistics at the end of the connection.
-    pub tcp: Option<TcpFigures>,
+    pub tcp: Option<TcpStats>,
     /// Each attempt to connect to and use the target.
     #[serde(default)]
-    pub tries: Vec<Try>,
+    pub tries: Vec<Attempt>,
     /// The six measures of RFC 573.
     pub measures: Option<Measures>,
     /// Predictions made at the start of the run, with the values measured afterwards.
@@ -66,35 +68,37 @@ pub struct Measurement {
     /// Causes of the user's waiting time, highest weight first.
     #[serde(default)]
     pub causes: Vec<NamedCause>,
-    /// One sentence: what limits the target, and the best possible value.
+    /// One sentence: the limiting factor of the target, and the best possible value.
     pub verdict: String,
 }
 
 /// One cause of the user's waiting time, in machine-readable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCause {
-    /// Name of the cause, as in [`crate::verdict::Kind::text`].
+    /// Name of the cause, as in [`crate::verdict::Kind::name`].
     pub name: String,
     /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
-    /// Name of the total that the cause is a part of, as in [`crate::verdict::Whole::text`].
-    pub whole: String,
-    /// Duration of that total, ns.
-    pub whole_ns: u64,
+    /// Name of the operation that the cause delays, as in [`crate::verdict::Operation::name`].
+    #[serde(alias = "whole")]
+    pub operation: String,
+    /// Duration of that operation, ns.
+    #[serde(alias = "whole_ns")]
+    pub operation_ns: u64,
     /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
     /// would take its place.
     pub gain_ns: u64,
-    /// The same as a sentence, with a remedy.
+    /// The cause in sentences, with evidence and a remedy.
     pub sentence: String,
 }
 
 impl From<&Cause> for NamedCause {
     fn from(cause: &Cause) -> Self {
         Self {
-            name: cause.kind.text().to_owned(),
+            name: cause.kind.name().to_owned(),
             cost_ns: cause.cost_ns,
-            whole: cause.of.text().to_owned(),
-            whole_ns: cause.total_ns,
+            operation: cause.operation.name().to_owned(),
+            operation_ns: cause.total_ns,
             gain_ns: cause.gain_ns,
             sentence: cause.sentence(),
         }
@@ -129,7 +133,7 @@ pub struct Phases {
     pub negotiation_ns: Option<u64>,
     /// Until the prompt for a user name, ns; unknown if the server sent nothing.
     pub login_prompt_ns: Option<u64>,
-    /// Kind of that prompt.
+    /// Kind of the server's first prompt.
     pub prompt: Option<PromptKind>,
     /// Login at a file server: greeting and replies, ns.
     pub login_ns: Option<u64>,
@@ -157,7 +161,7 @@ impl PromptKind {
             Self::Login => "login prompt",
             Self::Password => "password prompt",
             Self::Shell => "shell prompt",
-            Self::Silence => "first words, no prompt",
+            Self::Silence => "first output, no prompt",
         }
     }
 }
@@ -236,8 +240,8 @@ impl Echo {
         })
     }
 
-    /// Returns `self` with the error of its split, for a clock with resolution `resolution_ns`
-    /// whose empty intervals in this run were `empty`.
+    /// Returns `self` with the possible error of `layers`. `resolution_ns` is the resolution of the
+    /// clock, and `empty` are the empty intervals measured in this run.
     #[must_use]
     pub fn with_error(
         self,
@@ -251,16 +255,17 @@ impl Echo {
 
     /// Returns the spread of each layer as a sentence; `None` if it is unknown.
     #[must_use]
-    pub fn spread_sentence(&self) -> Option<String> {
+    pub(crate) fn spread_sentence(&self) -> Option<String> {
         let spreads = self.layer_spreads.iter().map(|spread| {
-            let (low, high) = (duration(spread.low_ns), duration(spread.high_ns));
+            let low = duration(spread.low_ns);
+            let high = duration(spread.high_ns);
             format!("{} {low} to {high}", spread.layer.text())
         });
         let spreads: Vec<String> = spreads.collect();
         let are_known = !spreads.is_empty();
         are_known.then(|| {
             format!(
-                "Each layer is the median of {} echoes, and of half of them it took: {}.",
+                "Each layer is the median of {} echoes, and half of them are within: {}.",
                 count(self.samples),
                 spreads.join(", ")
             )
@@ -325,24 +330,25 @@ impl ScreenfulMethod {
 /// A screenful of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screenful {
-    /// Method that produced it.
+    /// Method that produced the screenful.
     pub method: Option<ScreenfulMethod>,
-    /// Bytes received for it.
+    /// Bytes received for the screenful.
     pub bytes: u64,
     /// Cells filled.
     pub cells: u64,
     /// From the first cell to the last, ns.
     pub first_to_last_ns: u64,
     /// From the request to the last cell, ns; unknown in a recording.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_to_last_ns: Option<u64>,
-    /// Part of that time until the first byte, ns.
+    #[serde(default, alias = "asked_to_last_ns", skip_serializing_if = "Option::is_none")]
+    pub request_to_last_ns: Option<u64>,
+    /// Part of `request_to_last_ns` until the first byte, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_wait_ns: Option<u64>,
-    /// TCP data segments that carried it.
+    /// TCP data segments that carried the screenful.
     pub segments_in: Option<u64>,
     /// Longest time between two arrivals, ns.
-    pub stalls_ns: Option<u64>,
+    #[serde(alias = "stalls_ns")]
+    pub longest_gap_ns: Option<u64>,
     /// Time of each layer; the sum is exactly [`Screenful::total_ns`].
     pub layers: Vec<LayerTime>,
     /// Possible error of `layers`.
@@ -354,17 +360,18 @@ pub struct Screenful {
 }
 
 impl Screenful {
-    /// Returns its total time, from the request or else from its first cell, ns.
+    /// Returns the total time of the screenful, ns: from the request, or from the first cell if the
+    /// time of the request is unknown.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.asked_to_last_ns.unwrap_or(self.first_to_last_ns)
+        self.request_to_last_ns.unwrap_or(self.first_to_last_ns)
     }
 
-    /// Returns the rows to display. The wait for the first byte is split from the layer of the
-    /// remote host.
+    /// Returns the rows to display. The wait for the first byte has a row of its own, and is not
+    /// included in the row of the remote host.
     #[must_use]
     pub fn rows(&self) -> Vec<SplitRow> {
-        let far = Layer::FarSideAndNetwork;
+        let far = Layer::RemoteHostAndNetwork;
         let mut rows = Vec::new();
         for part in &self.layers {
             let wait_ns = match (part.layer == far, self.first_byte_wait_ns) {
@@ -400,7 +407,7 @@ pub struct Recording {
 
 /// TCP statistics at the end of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpFigures {
+pub struct TcpStats {
     /// Smoothed round-trip time, ns.
     pub rtt_ns: Option<u64>,
     /// Mean deviation of the round-trip time, ns.
@@ -430,7 +437,7 @@ pub struct LayerTime {
     pub ns: u64,
 }
 
-/// One row of a time split: a layer, or a part of one with a name of its own.
+/// One row of a time split: a layer, or a part of a layer with its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitRow {
     /// Text for display, at most 24 characters.
@@ -470,7 +477,8 @@ pub enum Layer {
     /// Runnable, but waiting for a local processor.
     RunQueue,
     /// The remainder: the network and the remote host.
-    FarSideAndNetwork,
+    #[serde(alias = "far_side_and_network")]
+    RemoteHostAndNetwork,
 }
 
 impl Layer {
@@ -485,7 +493,7 @@ impl Layer {
         Self::Telnet,
         Self::Terminal,
         Self::RunQueue,
-        Self::FarSideAndNetwork,
+        Self::RemoteHostAndNetwork,
     ];
 
     /// Returns the text for display, at most 24 characters.
@@ -501,19 +509,19 @@ impl Layer {
             Self::Telnet => "Telnet",
             Self::Terminal => "terminal",
             Self::RunQueue => "waiting for a processor",
-            Self::FarSideAndNetwork => "far side and network",
+            Self::RemoteHostAndNetwork => "remote host and network",
         }
     }
 
     /// Returns a text of at most 11 characters for narrow output.
     #[must_use]
-    pub const fn short_text(self) -> &'static str {
+    pub(crate) const fn short_text(self) -> &'static str {
         match self {
             Self::InterruptOrSystemCall => "int/syscall",
             Self::TcpFixed => "TCP fixed",
             Self::TcpPerByte => "TCP by byte",
             Self::RunQueue => "processor",
-            Self::FarSideAndNetwork => "far side",
+            Self::RemoteHostAndNetwork => "remote",
             _ => self.text(),
         }
     }
@@ -524,7 +532,7 @@ impl Layer {
 pub enum ParseError {
     /// The text is not JSON, or a field is missing or of the wrong type.
     Malformed(String),
-    /// A newer program wrote it, with this schema.
+    /// A newer program wrote the text, with this schema.
     SchemaUnknown(u64),
 }
 
@@ -544,7 +552,7 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Measurement {
-    /// Parses a measurement from JSON.
+    /// Parses a measurement from JSON of this schema or an earlier one; the result has [`SCHEMA`].
     ///
     /// # Errors
     ///
@@ -559,7 +567,8 @@ impl Measurement {
         if !(1..=u64::from(SCHEMA)).contains(&schema) {
             return Err(ParseError::SchemaUnknown(schema));
         }
-        serde_json::from_str(json).map_err(malformed)
+        let read: Self = serde_json::from_str(json).map_err(malformed)?;
+        Ok(Self { schema: SCHEMA, ..read })
     }
 
     /// Returns the measurement as pretty-printed JSON, without a final newline.
@@ -571,7 +580,8 @@ impl Measurement {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Returns the configured rate of the serial line in bit/s, if `via` is one and specifies it.
+    /// Returns the configured rate of the serial line in bit/s, if `via` is a serial line and
+    /// specifies the rate.
     #[must_use]
     pub fn line_rate(&self) -> Option<u64> {
         let (_, options) = self.via.strip_prefix("serial:")?.split_once('?')?;
@@ -585,7 +595,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SAMPLE: &str = include_str!("../samples/measurement-3.json");
+    const SAMPLE: &str = include_str!("../samples/measurement-4.json");
 
     fn sample(total_ns: u64, telnet_ns: u64) -> EchoSample {
         EchoSample { total_ns, parts: vec![LayerTime { layer: Layer::Telnet, ns: telnet_ns }] }
@@ -605,19 +615,53 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_record_of_schema_3_is_written_the_same() {
+    fn the_committed_record_of_schema_3_has_the_same_values_as_in_schema_4() {
+        let read = Measurement::from_json(include_str!("../samples/measurement-3.json"));
+        assert_eq!(read, Measurement::from_json(SAMPLE));
+    }
+
+    #[test]
+    fn the_committed_record_of_schema_4_is_written_the_same() {
         let read = Measurement::from_json(SAMPLE).unwrap();
         assert_eq!(read.transfers.as_ref().unwrap().samples.len(), 3);
         assert_eq!(read.to_json(), SAMPLE.trim_end());
     }
 
     #[test]
-    fn schema_comes_first_in_the_json() {
-        assert!(SAMPLE.starts_with("{\n  \"schema\": 3,"));
+    fn every_renamed_key_of_schema_3_is_read() {
+        let running = r#"{ "pid": 7, "command": "plumb", "uptime_ns": 9, "looked_ns": 5,
+            "cpu_ns": 1, "busy_ns": 1, "wakeups": 1, "transactions": 1, "primitives": [] }"#;
+        let cause = r#"[{ "name": "Nagle", "cost_ns": 3, "whole": "an echo", "whole_ns": 4,
+            "gain_ns": 2, "sentence": "Nagle." }]"#;
+        let json = include_str!("../samples/measurement-3.json")
+            .replacen("\"running\": null", &format!("\"running\": {running}"), 1)
+            .replacen("\"causes\": []", &format!("\"causes\": {cause}"), 1)
+            .replacen("\"segments_in\": 3", "\"segments_in\": 3, \"asked_to_last_ns\": 6", 1)
+            .replacen("\"command_ns\"", "\"before_ns\": 8, \"command_ns\"", 1);
+        let read = Measurement::from_json(&json).unwrap();
+        assert_eq!(read.schema, SCHEMA);
+        assert_eq!(read.running.unwrap().window_ns, 5);
+        let cause = &read.causes[0];
+        assert_eq!((cause.operation.as_str(), cause.operation_ns), ("an echo", 4));
+        let screenful = read.screenful.unwrap();
+        assert_eq!(screenful.request_to_last_ns, Some(6));
+        assert_eq!(screenful.longest_gap_ns, Some(700_000));
+        assert_eq!(screenful.layers.last().unwrap().layer, Layer::RemoteHostAndNetwork);
+        let sample = read.transfers.unwrap().samples[0];
+        assert_eq!((sample.setup_ns, sample.confirmation_ns), (Some(8), Some(120_000)));
+        assert!(!sample.is_partial);
+        let prediction = &read.predictions[0];
+        assert_eq!(prediction.quantity, crate::prediction::Quantity::Screenful);
+        assert_eq!(prediction.predicted_ns, 1_480_000);
     }
 
     #[test]
-    fn unknown_is_null_and_comes_back_as_unknown() {
+    fn schema_comes_first_in_the_json() {
+        assert!(SAMPLE.starts_with("{\n  \"schema\": 4,"));
+    }
+
+    #[test]
+    fn unknown_is_null_and_is_read_as_unknown() {
         let mut record = Measurement::from_json(SAMPLE).unwrap();
         record.echo = None;
         record.phases.resolve_ns = None;
@@ -634,13 +678,13 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_schema_is_refused_by_name() {
-        let json = SAMPLE.replacen("\"schema\": 3", "\"schema\": 4", 1);
-        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(4)));
+    fn a_newer_schema_is_rejected_with_its_number() {
+        let json = SAMPLE.replacen("\"schema\": 4", "\"schema\": 5", 1);
+        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(5)));
     }
 
     #[test]
-    fn what_is_no_json_is_malformed() {
+    fn text_that_is_not_json_is_malformed() {
         assert!(matches!(Measurement::from_json("{"), Err(ParseError::Malformed(_))));
     }
 
@@ -658,18 +702,18 @@ mod tests {
         let spread = LayerSpread { layer, low_ns: 10, high_ns: 400 };
         assert!(echo.layer_spreads.contains(&spread), "{:?}", echo.layer_spreads);
         let sentence = echo.spread_sentence().unwrap();
-        let wanted = format!("median of 3 echoes, and of half of them it took: {}", layer.text());
+        let wanted = format!("median of 3 echoes, and half of them are within: {}", layer.text());
         assert!(sentence.contains(&wanted), "{sentence}");
     }
 
     #[test]
-    fn the_wait_for_the_first_byte_of_a_screenful_stands_apart_from_the_far_side() {
+    fn the_wait_for_the_first_byte_is_separate_from_the_remote_host() {
         let mut screenful = Measurement::from_json(SAMPLE).unwrap().screenful.unwrap();
-        (screenful.asked_to_last_ns, screenful.first_byte_wait_ns) =
-            (Some(1_410_000), Some(60_000));
+        screenful.request_to_last_ns = Some(1_410_000);
+        screenful.first_byte_wait_ns = Some(60_000);
         let rows = screenful.rows();
         let last = rows.iter().rev().take(2).map(|row| (row.name, row.time.ns));
-        let wanted = [("far side and network", 1_060_000), ("wait for the first byte", 60_000)];
+        let wanted = [("remote host and network", 1_060_000), ("wait for the first byte", 60_000)];
         assert!(last.eq(wanted), "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.time.ns).sum::<u64>(), screenful.total_ns());
     }
@@ -678,11 +722,11 @@ mod tests {
     fn a_cause_is_written_with_its_names_and_times() {
         let cause = Cause {
             kind: crate::verdict::Kind::Nagle,
-            of: crate::verdict::Whole::Screenful,
+            operation: crate::verdict::Operation::Screenful,
             cost_ns: 41_000_000,
             gain_ns: 40_000_000,
             total_ns: 43_500_000,
-            subject: "The far side's Nagle".to_owned(),
+            subject: "The server's Nagle".to_owned(),
             advice: "set TCP_NODELAY there".to_owned(),
         };
         let mut record = Measurement::from_json(SAMPLE).unwrap();
@@ -692,7 +736,7 @@ mod tests {
             "\"name\": \"Nagle\"",
             "\"cost_ns\": 41000000",
             "\"gain_ns\": 40000000",
-            "\"whole\": \"a screenful\"",
+            "\"operation\": \"a screenful\"",
         ] {
             assert!(json.contains(key), "{key}");
         }
@@ -720,7 +764,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_comes_back_from_its_json_as_it_was(
+        fn a_record_survives_a_round_trip_through_json(
             target in any::<String>(),
             address in any::<Option<String>>(),
             rtt_ns in any::<Option<u64>>(),
@@ -729,14 +773,15 @@ mod tests {
             let samples: Vec<EchoSample> =
                 times.into_iter().map(|(total, telnet)| sample(total, telnet)).collect();
             let mut record = Measurement::from_json(SAMPLE).unwrap();
-            (record.target, record.address) = (target, address);
+            record.target = target;
+            record.address = address;
             record.echo = Echo::from_samples(&samples, rtt_ns);
-            record.tcp = Some(TcpFigures { rtt_ns, ..TcpFigures::default() });
+            record.tcp = Some(TcpStats { rtt_ns, ..TcpStats::default() });
             prop_assert_eq!(Measurement::from_json(&record.to_json()), Ok(record));
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(json in any::<String>()) {
+        fn no_text_causes_a_panic(json in any::<String>()) {
             let _ = Measurement::from_json(&json);
         }
     }

@@ -2,9 +2,9 @@
 //! and accuracy.
 //!
 //! A try is one attempt to connect to and use the target. Its outcome is assumed to hold until the
-//! next try, as in the paper's survey. A failure to connect is counted when a try fails that is the
-//! first or follows a successful one, so that an outage counts once however long it lasts. Outages
-//! between two tries go unnoticed: the interval between tries bounds their length.
+//! next try, as in the paper's survey. A failed try counts as a failure to connect if it is the
+//! first try or follows a successful one, so that an outage counts once, regardless of its length.
+//! Outages between two tries go unnoticed: the interval between tries bounds their length.
 
 use crate::accuracy::Accuracy;
 use crate::measurement::Measurement;
@@ -28,7 +28,7 @@ pub struct Measures {
     pub tries_failed: u64,
     /// Failures to connect: failed tries that are the first or follow a successful one.
     pub failures: u64,
-    /// Mean time between failures, ns; unknown if there was none.
+    /// Mean time between failures, ns; unknown without a failure.
     pub between_failures_ns: Option<u64>,
     /// Fraction of tries that succeeded, from 0 to 1.
     pub availability: Option<f64>,
@@ -38,11 +38,11 @@ pub struct Measures {
 
 /// One attempt to connect to and use the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Try {
+pub struct Attempt {
     /// Start time, ns since the start of the first try.
     pub at_ns: u64,
     /// Outcome of the try.
-    pub outcome: TryOutcome,
+    pub outcome: AttemptOutcome,
     /// Time until the service was usable, ns.
     pub response_ns: Option<u64>,
     /// Reason of the failure, as a sentence.
@@ -52,7 +52,7 @@ pub struct Try {
 /// Outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TryOutcome {
+pub enum AttemptOutcome {
     /// The service is usable.
     Ok,
     /// The name has no address.
@@ -65,7 +65,7 @@ pub enum TryOutcome {
     ThisMachine,
 }
 
-impl TryOutcome {
+impl AttemptOutcome {
     /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
@@ -80,7 +80,8 @@ impl TryOutcome {
 }
 
 impl Measures {
-    /// Computes the measures from `measured`; each try represents `every_ns`.
+    /// Computes the measures from `measured`. `every_ns` is the interval between tries, if there
+    /// are several.
     #[must_use]
     pub fn of(measured: &Measurement, every_ns: Option<u64>, accuracy: Option<Accuracy>) -> Self {
         let transfers = measured.transfers.as_ref();
@@ -94,28 +95,29 @@ impl Measures {
             u64::try_from(rate).ok()
         });
         // Typed text is echoed: each keystroke counts as 8 bits of user data.
-        let of_keys = measured.echo.as_ref().and_then(|echo| echo.cpu_ns_per_key);
-        let of_keys = of_keys.map(|ns| ns.saturating_mul(1_000_000) / 8);
+        let per_keystroke = measured.echo.as_ref().and_then(|echo| echo.cpu_ns_per_key);
+        let per_keystroke = per_keystroke.map(|ns| ns.saturating_mul(1_000_000) / 8);
         let tries = &measured.tries;
-        let responses: Vec<u64> = tries.iter().filter_map(|one| one.response_ns).collect();
-        let is_ok = |one: &Try| one.outcome == TryOutcome::Ok;
+        let responses: Vec<u64> = tries.iter().filter_map(|attempt| attempt.response_ns).collect();
+        let is_ok = |attempt: &Attempt| attempt.outcome == AttemptOutcome::Ok;
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let ok = tries.iter().filter(|one| is_ok(one)).count();
+        let ok = tries.iter().filter(|attempt| is_ok(attempt)).count();
         let before = std::iter::once(true).chain(tries.iter().map(is_ok));
-        let failures = before.zip(tries).filter(|(was_ok, one)| *was_ok && !is_ok(one)).count();
-        let last_ns = tries.last().map(|one| one.at_ns);
-        let stood_ns = last_ns.zip(every_ns).map(|(last, every)| last.saturating_add(every));
+        let failures =
+            before.zip(tries).filter(|(was_ok, attempt)| *was_ok && !is_ok(attempt)).count();
+        let last_ns = tries.last().map(|attempt| attempt.at_ns);
+        let observed_ns = last_ns.zip(every_ns).map(|(last, every)| last.saturating_add(every));
         Self {
             rate_peak_bps: rates.map(|(peak, _)| peak).or(screenful),
             rate_average_bps: rates.map(|(_, average)| average).or(screenful),
             response_ns: median(&responses),
             cpu_ns_per_megabit: transfers
                 .and_then(|transfers| transfers.cpu_ns_per_megabit())
-                .or(of_keys),
+                .or(per_keystroke),
             tries: count(tries.len()),
             tries_failed: count(tries.len() - ok),
             failures: count(failures),
-            between_failures_ns: stood_ns.and_then(|ns| ns.checked_div(count(failures))),
+            between_failures_ns: observed_ns.and_then(|ns| ns.checked_div(count(failures))),
             availability: (!tries.is_empty()).then(|| ok as f64 / tries.len() as f64),
             accuracy,
         }
@@ -128,13 +130,13 @@ mod tests {
 
     const HOUR_NS: u64 = 3_600_000_000_000;
 
-    /// Returns the measures of tries with these outcomes, one per hour.
-    fn measures(outcomes: &[TryOutcome]) -> Measures {
+    /// Returns the measures of tries with these outcomes, at intervals of one hour.
+    fn measures(outcomes: &[AttemptOutcome]) -> Measures {
         let mut measured =
             Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap();
         measured.tries = (0..)
             .zip(outcomes)
-            .map(|(at, outcome)| Try {
+            .map(|(at, outcome)| Attempt {
                 at_ns: at * HOUR_NS,
                 outcome: *outcome,
                 response_ns: (*outcome == Ok).then_some(1_000 * (at + 1)),
@@ -144,25 +146,25 @@ mod tests {
         Measures::of(&measured, Some(HOUR_NS), None)
     }
 
-    use TryOutcome::{NoConnection, NotUsable, Ok};
+    use AttemptOutcome::{NoConnection, NotUsable, Ok};
 
     #[test]
     fn an_outage_counts_once_however_long_it_lasts() {
-        let found = measures(&[Ok, NoConnection, NotUsable, Ok, NoConnection, Ok]);
-        assert_eq!((found.tries, found.tries_failed, found.failures), (6, 3, 2));
-        assert_eq!(found.between_failures_ns, Some(3 * HOUR_NS));
-        assert_eq!(found.availability, Some(0.5));
+        let measures = measures(&[Ok, NoConnection, NotUsable, Ok, NoConnection, Ok]);
+        assert_eq!((measures.tries, measures.tries_failed, measures.failures), (6, 3, 2));
+        assert_eq!(measures.between_failures_ns, Some(3 * HOUR_NS));
+        assert_eq!(measures.availability, Some(0.5));
     }
 
     #[test]
-    fn response_is_that_of_the_tries_that_succeeded() {
+    fn response_is_the_median_of_successful_tries() {
         assert_eq!(measures(&[Ok, NoConnection, Ok, Ok]).response_ns, Some(3_000));
     }
 
     #[test]
     fn without_a_failure_the_time_between_them_is_unknown() {
-        let found = measures(&[Ok, Ok]);
-        assert_eq!((found.between_failures_ns, found.availability), (None, Some(1.0)));
+        let measures = measures(&[Ok, Ok]);
+        assert_eq!((measures.between_failures_ns, measures.availability), (None, Some(1.0)));
     }
 
     #[test]
@@ -172,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_login_has_the_rate_of_its_screenful_and_the_cost_of_its_keys() {
-        let found = measures(&[Ok]);
+        let measures = measures(&[Ok]);
         // 2,070 bytes in 1.41 ms, and 9.4 µs per keystroke of 8 bits.
-        assert_eq!(found.rate_peak_bps, Some(11_744_680));
-        assert_eq!(found.cpu_ns_per_megabit, Some(1_175_000_000));
+        assert_eq!(measures.rate_peak_bps, Some(11_744_680));
+        assert_eq!(measures.cpu_ns_per_megabit, Some(1_175_000_000));
     }
 }

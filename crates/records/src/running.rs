@@ -1,6 +1,7 @@
-//! Meter readings of a running plumb process over an interval: each primitive's share of the work.
+//! Meter readings of a running plumb process over an interval: the share of each primitive (a basic
+//! account of the meter, such as system calls or Telnet) in the work.
 
-use crate::figures::{count, duration, share};
+use crate::format::{count, duration, share};
 use serde::{Deserialize, Serialize};
 
 /// Activity of a running plumb process over an interval.
@@ -13,7 +14,8 @@ pub struct Running {
     /// Uptime at the end of the interval, ns.
     pub uptime_ns: u64,
     /// Length of the interval, ns.
-    pub looked_ns: u64,
+    #[serde(alias = "looked_ns")]
+    pub window_ns: u64,
     /// CPU time of all its threads in the interval, ns.
     pub cpu_ns: u64,
     /// Time charged to its meters in the interval, without waiting, ns.
@@ -23,39 +25,40 @@ pub struct Running {
     /// Keystrokes and commands processed in the interval.
     pub transactions: u64,
     /// Time of each primitive in the interval, longest first, without the wait.
-    pub primitives: Vec<Part>,
+    pub primitives: Vec<PrimitiveTime>,
 }
 
 /// Time of one primitive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Its name.
+pub struct PrimitiveTime {
+    /// Name of the primitive.
     pub name: String,
-    /// Number of times it was entered and left.
+    /// Number of times the primitive was entered and left.
     pub visits: u64,
-    /// Its time, ns.
+    /// Time of the primitive, ns.
     pub ns: u64,
 }
 
 impl Running {
-    /// Returns one sentence: how busy the process was, and with what.
+    /// Returns one sentence: the busy time of the process, and the primitive with the longest time.
     #[must_use]
     pub fn sentence(&self) -> String {
         let what = format!("plumb {} (process {})", self.command, self.pid);
-        let (looked, busy) = (duration(self.looked_ns), duration(self.busy_ns));
+        let window = duration(self.window_ns);
+        let busy = duration(self.busy_ns);
         let Some(most) = self.primitives.first().filter(|part| part.ns > 0) else {
-            return format!("In {looked} {what} did nothing that its meters know of.");
+            return format!("In {window} {what} did no work according to its meters.");
         };
         let mut text = format!(
-            "In {looked} {what} worked {busy} ({}), most of it on {}: {} ({})",
-            share(self.busy_ns, self.looked_ns),
+            "In {window} {what} worked for {busy} ({}), mostly on {}: {} ({})",
+            share(self.busy_ns, self.window_ns),
             most.name,
             duration(most.ns),
             share(most.ns, self.busy_ns)
         );
         if let Some(each) = self.busy_ns.checked_div(self.transactions) {
             text += &format!(
-                "; {} transactions took {} and {:.1} wakeups each",
+                "; {} transactions took {} and {:.1} wake-ups each",
                 count(self.transactions),
                 duration(each),
                 self.wakeups as f64 / self.transactions as f64
@@ -70,12 +73,12 @@ mod tests {
     use super::*;
 
     fn running() -> Running {
-        let part = |name: &str, ns| Part { name: name.to_owned(), visits: 10, ns };
+        let part = |name: &str, ns| PrimitiveTime { name: name.to_owned(), visits: 10, ns };
         Running {
             pid: 4711,
             command: "serve".to_owned(),
             uptime_ns: 60_000_000_000,
-            looked_ns: 2_000_000_000,
+            window_ns: 2_000_000_000,
             cpu_ns: 25_000_000,
             busy_ns: 20_000_000,
             wakeups: 250,
@@ -85,17 +88,17 @@ mod tests {
     }
 
     #[test]
-    fn a_running_plumb_says_how_busy_it_was_and_with_what() {
+    fn a_running_process_reports_its_load_and_its_main_primitive() {
         assert_eq!(
             running().sentence(),
-            "In 2.00 s plumb serve (process 4711) worked 20.0 ms (1 %), most of it on system calls: \
-             15.0 ms (75 %); 100 transactions took 200 µs and 2.5 wakeups each."
+            "In 2.00 s plumb serve (process 4711) worked for 20.0 ms (1 %), mostly on system calls: \
+             15.0 ms (75 %); 100 transactions took 200 µs and 2.5 wake-ups each."
         );
     }
 
     #[test]
-    fn one_that_rests_says_so() {
+    fn an_idle_process_is_reported_as_idle() {
         let idle = Running { busy_ns: 0, primitives: Vec::new(), ..running() };
-        assert!(idle.sentence().contains("did nothing"));
+        assert!(idle.sentence().contains("did no work"));
     }
 }

@@ -2,18 +2,19 @@
 //!
 //! The model of a transfer time is `fixed + bytes / rate`. Both parameters are fitted by least
 //! squares of the relative error, separately for each direction, so that a transfer of a kilobyte
-//! weighs as much as one of a megabyte. There is no model if it is wrong by more than a factor of
-//! two for any size, as behind a token bucket. Nor is there one if the bytes of the largest
+//! weighs as much as one of a megabyte. A model that is wrong by more than a factor of two for any
+//! size, as behind a token bucket, is dropped. It is also dropped if the bytes of the largest
 //! transfer take less than a quarter of the fixed time, because the rate would then be noise. The
 //! knee is the smallest size such that it and all larger sizes have between four fifths and twice
 //! their common rate, if there are at least two such sizes. RFC 573 found it at 40 kbit.
 
 mod phases;
 
-pub use phases::{Phase, median_sample};
+pub use phases::Phase;
+pub(crate) use phases::median_sample;
 
 use crate::arrivals::Arrival;
-use crate::figures::{count, duration, rate};
+use crate::format::{count, duration, rate};
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,7 @@ pub struct Transfers {
     pub samples: Vec<Sample>,
     /// Cost of a received transfer; in a run that only sent, of a sent one.
     pub model: Option<Model>,
-    /// Knee of that direction: size beyond which the rate changes little, bytes.
+    /// Knee of the direction of `model`: size beyond which the rate changes little, bytes.
     pub knee_bytes: Option<u64>,
     /// Cost of a sent transfer, if the run also received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,8 +68,8 @@ pub struct Sample {
     /// From the command, or for TFTP the request, to the confirmation, ns.
     pub total_ns: u64,
     /// Until a data connection was requested, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_ns: Option<u64>,
+    #[serde(default, alias = "before_ns", skip_serializing_if = "Option::is_none")]
+    pub setup_ns: Option<u64>,
     /// From the beginning to the command, ns; the data connection may still be opening then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_at_ns: Option<u64>,
@@ -84,11 +85,13 @@ pub struct Sample {
     /// From the first byte to the last, ns.
     pub data_ns: Option<u64>,
     /// From the last byte to the final reply, ns.
-    pub confirm_ns: Option<u64>,
+    #[serde(alias = "confirm_ns")]
+    pub confirmation_ns: Option<u64>,
     /// CPU time of this process, ns.
     pub cpu_ns: Option<u64>,
     /// Whether this sample is the beginning of a longer transfer, taken when `bytes` had arrived.
-    pub is_beginning: bool,
+    #[serde(alias = "is_beginning")]
+    pub is_partial: bool,
 }
 
 /// Linear cost model of a transfer.
@@ -111,7 +114,7 @@ impl Model {
 
     /// Returns the size at which a transfer reaches half of the rate, bytes.
     #[must_use]
-    pub fn half_rate_bytes(&self) -> u64 {
+    pub(crate) fn half_rate_bytes(&self) -> u64 {
         let bits = u128::from(self.fixed_ns) * u128::from(self.rate_bps) / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
@@ -145,17 +148,20 @@ impl Size {
 }
 
 impl Transfers {
-    /// Builds the model and the knees from `samples`; `sequence` is the progress of the largest.
+    /// Builds the model and the knees from `samples`; `sequence` is the progress of the largest
+    /// transfer.
     #[must_use]
     pub fn of(samples: Vec<Sample>, sequence: Vec<Arrival>) -> Self {
         let mut transfers = Self { samples, sequence, ..Self::default() };
-        let (received, sent) =
-            (transfers.sizes(Direction::Received), transfers.sizes(Direction::Sent));
-        let seen = |sizes: &[Size]| model(sizes).filter(|model| is_seen(model, sizes));
+        let received = transfers.sizes(Direction::Received);
+        let sent = transfers.sizes(Direction::Sent);
+        let seen = |sizes: &[Size]| model(sizes).filter(|model| is_measurable(model, sizes));
         let main = if received.is_empty() { &sent } else { &received };
-        (transfers.model, transfers.knee_bytes) = (seen(main), knee_bytes(main));
+        transfers.model = seen(main);
+        transfers.knee_bytes = knee_bytes(main);
         if !received.is_empty() {
-            (transfers.sent_model, transfers.sent_knee_bytes) = (seen(&sent), knee_bytes(&sent));
+            transfers.sent_model = seen(&sent);
+            transfers.sent_knee_bytes = knee_bytes(&sent);
         }
         transfers
     }
@@ -166,7 +172,7 @@ impl Transfers {
 
     /// Returns the cost model of one direction, if it is known.
     #[must_use]
-    pub fn model_of(&self, direction: Direction) -> Option<Model> {
+    pub(crate) fn model_of(&self, direction: Direction) -> Option<Model> {
         match direction {
             Direction::Sent if self.has(Direction::Received) => self.sent_model,
             _ => self.model.filter(|_| self.has(direction)),
@@ -175,7 +181,7 @@ impl Transfers {
 
     /// Returns the knee of one direction: the size beyond which the rate changes little, bytes.
     #[must_use]
-    pub fn knee_of(&self, direction: Direction) -> Option<u64> {
+    pub(crate) fn knee_of(&self, direction: Direction) -> Option<u64> {
         match direction {
             Direction::Sent if self.has(Direction::Received) => self.sent_knee_bytes,
             _ => self.knee_bytes.filter(|_| self.has(direction)),
@@ -185,8 +191,9 @@ impl Transfers {
     /// Returns the direction in which the largest size transferred both ways took longer, or the
     /// only direction with transfers.
     #[must_use]
-    pub fn slower(&self) -> Option<Direction> {
-        let (received, sent) = (self.sizes(Direction::Received), self.sizes(Direction::Sent));
+    pub(crate) fn slower(&self) -> Option<Direction> {
+        let received = self.sizes(Direction::Received);
+        let sent = self.sizes(Direction::Sent);
         let both = received.iter().rev().find_map(|one| {
             let other = sent.iter().find(|other| other.bytes == one.bytes)?;
             Some((one.total_ns, other.total_ns))
@@ -205,24 +212,25 @@ impl Transfers {
     /// Returns the sizes of one direction, smallest first, without empty files.
     #[must_use]
     pub fn sizes(&self, direction: Direction) -> Vec<Size> {
-        let of_it = || self.samples.iter().filter(|one| one.direction == direction);
-        let mut all: Vec<u64> = of_it().map(|one| one.bytes).filter(|bytes| *bytes > 0).collect();
+        let in_direction = || self.samples.iter().filter(|one| one.direction == direction);
+        let mut all: Vec<u64> =
+            in_direction().map(|one| one.bytes).filter(|bytes| *bytes > 0).collect();
         all.sort_unstable();
         all.dedup();
         let size = |bytes: u64| {
             let times: Vec<u64> =
-                of_it().filter(|one| one.bytes == bytes).map(|one| one.total_ns).collect();
+                in_direction().filter(|one| one.bytes == bytes).map(|one| one.total_ns).collect();
             let count = u64::try_from(times.len()).unwrap_or(u64::MAX);
             Some(Size { bytes, count, total_ns: median(&times)? })
         };
         all.into_iter().filter_map(size).collect()
     }
 
-    /// Returns the highest rate of any transfer, and that of all of them together, bit/s. The
-    /// beginning of a longer transfer is not counted.
+    /// Returns the highest rate of any transfer, and the rate of all transfers together, bit/s.
+    /// Samples that are the beginning of a longer transfer do not count.
     #[must_use]
     pub fn rates_bps(&self) -> Option<(u64, u64)> {
-        let whole = || self.samples.iter().filter(|one| !one.is_beginning && one.bytes > 0);
+        let whole = || self.samples.iter().filter(|one| !one.is_partial && one.bytes > 0);
         let peak = whole().map(Sample::rate_bps).max()?;
         let bytes = whole().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
         let ns = whole().fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
@@ -231,8 +239,8 @@ impl Transfers {
 
     /// Returns the CPU time per megabit over all transfers whose CPU time is known, ns.
     #[must_use]
-    pub fn cpu_ns_per_megabit(&self) -> Option<u64> {
-        let known = self.samples.iter().filter(|one| !one.is_beginning);
+    pub(crate) fn cpu_ns_per_megabit(&self) -> Option<u64> {
+        let known = self.samples.iter().filter(|one| !one.is_partial);
         let known = known.filter_map(|one| Some((one.bytes, one.cpu_ns?)));
         let (bytes, ns) = known.fold((0_u128, 0_u128), |(bytes, ns), (more, cost)| {
             (bytes + u128::from(more), ns + u128::from(cost))
@@ -244,24 +252,25 @@ impl Transfers {
 
 impl Transfers {
     /// Describes transfer times that no model fits.
-    fn ends_sentence(&self, direction: Direction) -> String {
+    fn extremes_sentence(&self, direction: Direction) -> String {
         let sizes = self.sizes(direction);
-        let way = self.way(direction);
+        let direction_clause = self.direction_clause(direction);
         let text = |size: &Size| {
-            let (bytes, time) = (count(size.bytes), duration(size.total_ns));
-            format!("{bytes} bytes{way} take {time}, {}", rate(size.rate_bps()))
+            let bytes = count(size.bytes);
+            let time = duration(size.total_ns);
+            format!("{bytes} bytes{direction_clause} take {time}, {}", rate(size.rate_bps()))
         };
         match sizes.as_slice() {
-            [] => "Empty files alone were moved, so what a byte takes is unknown.".to_owned(),
+            [] => "Only empty files were transferred, so the rate is unknown.".to_owned(),
             [only] => format!(
-                "{}; what of it is fixed, sizes that lie further apart would tell.",
+                "{}; further sizes are required to determine the fixed time and the rate.",
                 text(only)
             ),
             [first, .., last] if is_flat(&sizes) => {
                 let times = || sizes.iter().map(|size| size.total_ns);
                 format!(
-                    "Transfers{way} of {} to {} bytes take {} to {}: the times do not grow with the \
-                     sizes, so they do not tell at which rate the bytes go; larger ones would \
+                    "Transfers{direction_clause} of {} to {} bytes take {} to {}: the times do not \
+                     grow with the sizes, so the rate is unknown. Measure larger transfers \
                      (--bytes).",
                     count(first.bytes),
                     count(last.bytes),
@@ -270,8 +279,9 @@ impl Transfers {
                 )
             }
             [first, .., last] => format!(
-                "{}, and {}; between them the times do not grow evenly with the sizes: some met what \
-                 others did not, as a token bucket, a loss or a busy host.",
+                "{}, and {}; between them the times do not grow linearly with the sizes: some \
+                 transfers were affected by a token bucket, packet loss or a busy host, and others \
+                 were not.",
                 text(first),
                 text(last)
             ),
@@ -279,11 +289,11 @@ impl Transfers {
     }
 
     /// Returns a clause that names the direction, if there were transfers in both.
-    fn way(&self, direction: Direction) -> &'static str {
+    fn direction_clause(&self, direction: Direction) -> &'static str {
         match direction {
             _ if !(self.has(Direction::Received) && self.has(Direction::Sent)) => "",
-            Direction::Received => " that are received",
-            Direction::Sent => " that are sent",
+            Direction::Received => " (download)",
+            Direction::Sent => " (upload)",
         }
     }
 
@@ -292,13 +302,15 @@ impl Transfers {
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(last) = self.samples.last() else {
-            return "No file was moved, so what a transfer takes is unknown.".to_owned();
+            return "No file was transferred, so the time of a transfer is unknown.".to_owned();
         };
         let direction = self.slower().unwrap_or(last.direction);
-        let Some(model) = self.model_of(direction) else { return self.ends_sentence(direction) };
+        let Some(model) = self.model_of(direction) else {
+            return self.extremes_sentence(direction);
+        };
         let mut text = format!(
-            "Transfers{} take {} whatever their size, and their bytes go at {}",
-            self.way(direction),
+            "Transfers{} take {} regardless of their size, and their data is sent at {}",
+            self.direction_clause(direction),
             duration(model.fixed_ns),
             rate(model.rate_bps),
         );
@@ -306,26 +318,24 @@ impl Transfers {
         let half_rate_bytes = model.half_rate_bytes();
         // Do not extrapolate beyond the measured sizes.
         if half_rate_bytes <= largest {
-            text += &format!(": one of {} bytes goes at half of that", count(half_rate_bytes));
+            text += &format!(": {} bytes reach half of that rate", count(half_rate_bytes));
         }
         if let Some(knee) = self.knee_of(direction) {
-            text += &format!(
-                "; the knee is at {} bytes, beyond which the size makes little difference",
-                count(knee)
-            );
+            text +=
+                &format!("; from {} bytes on, the rate hardly depends on the size", count(knee));
         }
         text + "."
     }
 }
 
-/// The bytes of the largest transfer must take at least one part in this many of the fixed time for
-/// the rate to count as measured.
-const SEEN_ONE_IN: u64 = 4;
+/// Minimum time of the bytes of the largest transfer for the rate to count as measured: this
+/// fraction of the fixed time, as a divisor.
+const MEASURABLE_ONE_IN: u64 = 4;
 
 /// Returns whether the rate of `model` is visible in the times of `sizes`.
-fn is_seen(model: &Model, sizes: &[Size]) -> bool {
+fn is_measurable(model: &Model, sizes: &[Size]) -> bool {
     let largest = sizes.last().map_or(0, |size| size.bytes);
-    model.half_rate_bytes() / SEEN_ONE_IN <= largest
+    model.half_rate_bytes() / MEASURABLE_ONE_IN <= largest
 }
 
 /// Returns whether the largest of `sizes` takes at most twice as long as the smallest.
@@ -347,10 +357,15 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
         return None;
     }
     // Each equation t = a + b * n is divided by t, so that all have the same weight.
-    let (mut ww, mut wn, mut nn, mut w, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut ww = 0.0;
+    let mut wn = 0.0;
+    let mut nn = 0.0;
+    let mut w = 0.0;
+    let mut n = 0.0;
     for size in sizes {
         let time = size.total_ns.max(1) as f64;
-        let (one, bytes) = (1.0 / time, size.bytes as f64 / time);
+        let one = 1.0 / time;
+        let bytes = size.bytes as f64 / time;
         ww += one * one;
         wn += one * bytes;
         nn += bytes * bytes;
@@ -358,7 +373,8 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
         n += bytes;
     }
     let determinant = ww * nn - wn * wn;
-    let (fixed, per_byte) = ((w * nn - n * wn) / determinant, (ww * n - wn * w) / determinant);
+    let fixed = (w * nn - n * wn) / determinant;
+    let per_byte = (ww * n - wn * w) / determinant;
     if !fixed.is_finite() || !per_byte.is_finite() || per_byte <= 0.0 {
         return None;
     }
@@ -366,8 +382,9 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
     let model = Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) };
     let is_right = |size: &Size| {
-        let (said, was) = (u128::from(model.total_ns(size.bytes)), u128::from(size.total_ns));
-        said <= was * 2 && was <= said * 2
+        let predicted_ns = u128::from(model.total_ns(size.bytes));
+        let was = u128::from(size.total_ns);
+        predicted_ns <= was * 2 && was <= predicted_ns * 2
     };
     sizes.iter().all(is_right).then_some(model)
 }
@@ -379,10 +396,10 @@ fn whole(value: f64) -> Option<u64> {
     (0.0..=1e18).contains(&value).then_some(value as u64)
 }
 
-/// Returns the smallest of `sizes` such that it and all larger ones have about their common rate;
-/// `None` for fewer than three sizes, and if only the last one remains.
+/// Returns the smallest of `sizes` such that this size and all larger ones have about their common
+/// rate; `None` for fewer than three sizes, and if only the largest size remains.
 #[must_use]
-pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
+pub(crate) fn knee_bytes(sizes: &[Size]) -> Option<u64> {
     if sizes.len() < 3 {
         return None;
     }
@@ -391,7 +408,8 @@ pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
         let ns = from.iter().fold(0_u64, |sum, size| sum.saturating_add(size.total_ns));
         let all = rate_bps(bytes, ns);
         from.iter().all(|size| {
-            let (rate, all) = (u128::from(size.rate_bps()), u128::from(all));
+            let rate = u128::from(size.rate_bps());
+            let all = u128::from(all);
             rate * 5 >= all * 4 && rate <= all * 2
         })
     };
@@ -413,16 +431,16 @@ mod tests {
             direction: Direction::Received,
             bytes,
             total_ns,
-            before_ns: None,
+            setup_ns: None,
             command_at_ns: None,
             first_byte_ns: None,
             command_ns: None,
             data_connect_ns: None,
             data_tls_ns: None,
             data_ns: None,
-            confirm_ns: None,
+            confirmation_ns: None,
             cpu_ns: Some(bytes),
-            is_beginning: false,
+            is_partial: false,
         }
     }
 
@@ -436,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fixed_and_what_a_byte_costs_are_told_apart() {
+    fn the_fixed_cost_and_the_cost_per_byte_are_separated() {
         let model = transfers().model.unwrap();
         assert!((1_999_900..=2_000_100).contains(&model.fixed_ns), "{model:?}");
         assert!((79_990_000..=80_010_000).contains(&model.rate_bps), "{model:?}");
@@ -449,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_a_size_stands_for_it() {
+    fn a_size_is_represented_by_its_median() {
         let samples = vec![sample(1_000, 9), sample(1_000, 5), sample(1_000, 400)];
         let sizes = Transfers::of(samples, Vec::new()).sizes(Direction::Received);
         assert_eq!(sizes, [Size { bytes: 1_000, count: 3, total_ns: 9 }]);
@@ -468,13 +486,13 @@ mod tests {
     }
 
     #[test]
-    fn from_one_size_nothing_follows() {
+    fn one_size_gives_no_model() {
         let transfers = Transfers::of(vec![sample(1_000, 10), sample(0, 3)], Vec::new());
         assert_eq!((transfers.model, transfers.knee_bytes), (None, None));
     }
 
     #[test]
-    fn behind_a_token_bucket_no_model_is_said_and_no_knee() {
+    fn a_token_bucket_gives_no_model_and_no_knee() {
         let sizes =
             [(1_024, 250_000), (16_384, 260_000), (65_536, 9_000_000), (4_194_304, 1_700_000_000)];
         let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
@@ -483,8 +501,8 @@ mod tests {
         assert_eq!(
             transfers.sentence(),
             "1,024 bytes take 250 µs, 32.8 Mbit/s, and 4,194,304 bytes take 1.70 s, 19.7 Mbit/s; \
-             between them the times do not grow evenly with the sizes: some met what others did not, \
-             as a token bucket, a loss or a busy host."
+             between them the times do not grow linearly with the sizes: some transfers were \
+             affected by a token bucket, packet loss or a busy host, and others were not."
         );
     }
 
@@ -502,12 +520,12 @@ mod tests {
         let model = transfers.model_of(Direction::Sent).unwrap();
         assert!((1_499_000..=1_501_000).contains(&model.fixed_ns), "{model:?}");
         let sentence = transfers.sentence();
-        let wanted = "Transfers that are sent take 1.50 ms whatever their size";
+        let wanted = "Transfers (upload) take 1.50 ms regardless of their size";
         assert!(sentence.starts_with(wanted), "{sentence}");
     }
 
     #[test]
-    fn times_that_are_flat_give_no_rate_and_blame_nobody() {
+    fn flat_times_give_no_rate_and_no_cause() {
         let sizes = [(1_024, 180_000), (65_536, 184_000), (262_144, 196_000)];
         let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
         let transfers = Transfers::of(samples, Vec::new());
@@ -515,12 +533,12 @@ mod tests {
         assert_eq!(
             transfers.sentence(),
             "Transfers of 1,024 to 262,144 bytes take 180 µs to 196 µs: the times do not grow with \
-             the sizes, so they do not tell at which rate the bytes go; larger ones would (--bytes)."
+             the sizes, so the rate is unknown. Measure larger transfers (--bytes)."
         );
     }
 
     #[test]
-    fn larger_ones_that_take_less_blame_nobody_either() {
+    fn larger_sizes_with_shorter_times_give_no_cause() {
         let sizes = [(1_024, 5_430_000), (4_096, 7_720_000), (262_144, 2_510_000)];
         let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
         let sentence = Transfers::of(samples, Vec::new()).sentence();
@@ -528,10 +546,13 @@ mod tests {
     }
 
     #[test]
-    fn of_one_size_its_time_is_said() {
+    fn one_size_is_reported_with_its_time() {
         let transfers = Transfers::of(vec![sample(1_000, 80_000)], Vec::new());
         let sentence = transfers.sentence();
-        assert!(sentence.starts_with("1,000 bytes take 80.0 µs, 100 Mbit/s; what"), "{sentence}");
+        assert!(
+            sentence.starts_with("1,000 bytes take 80.0 µs, 100 Mbit/s; further"),
+            "{sentence}"
+        );
     }
 
     #[test]
@@ -542,7 +563,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_samples_break_it(raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20)) {
+        fn no_samples_cause_a_panic(raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20)) {
             let samples = raw.iter().map(|(bytes, ns)| sample(*bytes, *ns)).collect();
             let transfers = Transfers::of(samples, Vec::new());
             _ = transfers.rates_bps();
@@ -553,11 +574,12 @@ mod tests {
         }
 
         #[test]
-        fn a_line_of_any_cost_is_found_again(fixed in 0..1_u64 << 32, per_byte in 1..100_000_u64) {
+        fn any_linear_cost_is_recovered(fixed in 0..1_u64 << 32, per_byte in 1..100_000_u64) {
             let samples = [1_000, 30_000, 1_000_000].map(|n| sample(n, fixed + n * per_byte));
             let sizes = Transfers::of(samples.to_vec(), Vec::new()).sizes(Direction::Received);
             let model = model(&sizes).unwrap();
-            let (rate, wanted) = (model.rate_bps as f64, 8e9 / per_byte as f64);
+            let rate = model.rate_bps as f64;
+            let wanted = 8e9 / per_byte as f64;
             prop_assert!((rate / wanted - 1.0).abs() < 0.01 || fixed > 1_000_000 * per_byte);
         }
     }

@@ -1,11 +1,11 @@
 //! Error bound of the split of a time among the layers.
 //!
-//! A split contains a remainder that makes it add up to its total, so the sum proves nothing. The
-//! bound follows from how much of the total the accounts measured, how much is only remainder, and
-//! by how much they exceeded the total before they were scaled down. The resolution of the clock is
-//! added once for each account and once for the total.
+//! Some layers have a measured time, and the rest of the total is the remainder. The parts
+//! therefore always add up to the total, so the sum proves nothing. The bound follows from the
+//! excess of the measured times over the total before they were scaled down. The resolution of the
+//! clock is added once for each measured time and once for the total.
 
-use crate::figures::{count, duration, share};
+use crate::format::{count, duration, share};
 use crate::measurement::{Layer, LayerTime};
 use crate::statistics;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 /// The error bound of one split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitError {
-    /// Sum of the accounts, ns.
+    /// Sum of the measured times of the layers, ns.
     pub accounted_ns: u64,
-    /// Remainder of the total that no account of this process covers, ns.
+    /// Remainder of the total that no layer of this process accounts for, ns.
     pub unexplained_ns: u64,
-    /// Excess of the accounts over the total, ns: they overlap, or one of them is wrong.
+    /// Excess of this sum over the total, ns: the times of layers overlap, or one of them is wrong.
     pub excess_ns: u64,
     /// Resolution of the clock, ns.
     pub resolution_ns: u64,
@@ -56,7 +56,7 @@ impl SplitError {
     /// resolution.
     #[must_use]
     pub fn of(total_ns: u64, parts: &[LayerTime], resolution_ns: u64) -> Self {
-        let ours = parts.iter().filter(|part| part.layer != Layer::FarSideAndNetwork);
+        let ours = parts.iter().filter(|part| part.layer != Layer::RemoteHostAndNetwork);
         let accounted_ns = ours.clone().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
         let readings = u64::try_from(ours.count()).unwrap_or(u64::MAX).saturating_add(1);
         let excess_ns = accounted_ns.saturating_sub(total_ns);
@@ -70,8 +70,8 @@ impl SplitError {
         }
     }
 
-    /// Returns `self` with the empty intervals of the run. The longest of them is the error that a
-    /// reading may add to any part.
+    /// Returns `self` with the empty intervals of the run. The longest empty interval is the error
+    /// that a clock reading may add to any part.
     #[must_use]
     pub fn with_empty(self, empty: Option<EmptyIntervals>) -> Self {
         let longest_ns = empty.map_or(0, |empty| empty.longest_ns);
@@ -89,25 +89,25 @@ impl SplitError {
             share(self.accounted_ns, total_ns)
         );
         text += &match self.excess_ns {
-            0 => format!("; the rest, {}, is by subtraction", duration(self.unexplained_ns)),
+            0 => format!("; the rest, {}, was not measured", duration(self.unexplained_ns)),
             excess => format!(
-                ", {} more than there was: accounts overlap, or one is wrong, and all were reduced",
+                ", {} more than the total: layers overlap or one is wrong, so all were reduced",
                 duration(excess)
             ),
         };
         if let Some(empty) = self.empty {
             return text
                 + &format!(
-                    ". Empty intervals, {} measured in this run, take {}, and at most {}: so much of \
-                     any part may be the reading of the clock and what interrupted it.",
+                    ". Empty intervals, {} measured in this run, take {}, and at most {}: any part may \
+                     include that much time for reading the clock and for interruptions.",
                     count(empty.count),
                     duration(empty.median_ns),
                     duration(empty.longest_ns)
                 );
         }
         text + &format!(
-            ". Rounding of the clock, which tells {} apart, is at most {} of any part; interrupts and \
-             other programs may have added more.",
+            ". The rounding error of the clock, whose resolution is {}, is at most {} of any part; \
+             interrupts and other programs may have added more.",
             duration(self.resolution_ns),
             duration(self.error_ns.saturating_sub(self.excess_ns))
         )
@@ -123,16 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_accounts_left_is_unexplained_and_each_reading_may_be_wrong() {
+    fn time_without_an_account_is_unexplained_and_each_reading_adds_an_error() {
         let parts = [part(Layer::Telnet, 3_000), part(Layer::Terminal, 2_000)];
         let error = SplitError::of(210_000, &parts, 1);
         assert_eq!((error.accounted_ns, error.unexplained_ns), (5_000, 205_000));
         assert_eq!((error.excess_ns, error.error_ns), (0, 3));
         assert_eq!(
             error.sentence(210_000),
-            "Measured in this program: 5.00 µs of 210 µs (2 %); the rest, 205 µs, is by subtraction. \
-             Rounding of the clock, which tells 1 ns apart, is at most 3 ns of any part; interrupts \
-             and other programs may have added more."
+            "Measured in this program: 5.00 µs of 210 µs (2 %); the rest, 205 µs, was not measured. \
+             The rounding error of the clock, whose resolution is 1 ns, is at most 3 ns of any part; \
+             interrupts and other programs may have added more."
         );
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let error = SplitError::of(167_000, &[part(Layer::Line, 2_083_333)], 1);
         assert_eq!((error.unexplained_ns, error.excess_ns), (0, 1_916_333));
         assert!(error.error_ns >= error.excess_ns);
-        assert!(error.sentence(167_000).contains("1.92 ms more than there was"));
+        assert!(error.sentence(167_000).contains("1.92 ms more than the total"));
     }
 
     #[test]
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(error.error_ns, 9_000);
         assert!(
             error.sentence(210_000).ends_with(
-                "Empty intervals, 3 measured in this run, take 60 ns, and at most 9.00 µs: so much of \
-                 any part may be the reading of the clock and what interrupted it."
+                "Empty intervals, 3 measured in this run, take 60 ns, and at most 9.00 µs: any part \
+                 may include that much time for reading the clock and for interruptions."
             ),
             "{}",
             error.sentence(210_000)

@@ -2,10 +2,10 @@
 
 use crate::measurement::{Layer, LayerTime};
 
-/// Returns the nearest-rank percentile of `samples_ns` (in any order), or `None` if it is empty.
+/// Returns the nearest-rank percentile of `samples_ns` (in any order), or `None` without samples.
 ///
-/// It is the smallest sample such that at least `percent` % of the samples do not exceed it; values
-/// above 100 count as 100.
+/// The percentile is the smallest sample that at least `percent` % of the samples do not exceed;
+/// values above 100 count as 100.
 #[must_use]
 pub fn percentile(samples_ns: &[u64], percent: u8) -> Option<u64> {
     let mut sorted = samples_ns.to_vec();
@@ -22,7 +22,8 @@ pub fn median(samples_ns: &[u64]) -> Option<u64> {
 /// Returns the element of `sorted` at the nearest rank of `percent`.
 #[must_use]
 pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
-    let (whole, rest) = (sorted.len() / 100, sorted.len() % 100);
+    let whole = sorted.len() / 100;
+    let rest = sorted.len() % 100;
     let percent = usize::from(percent.min(100));
     // The length times 100 may overflow, so hundreds and remainder are ranked separately.
     let rank = whole * percent + (rest * percent).div_ceil(100);
@@ -30,17 +31,17 @@ pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
 }
 
 /// Splits `total_ns` among the layers of `parts`, with the remainder as
-/// [`Layer::FarSideAndNetwork`].
+/// [`Layer::RemoteHostAndNetwork`].
 ///
 /// The result adds up to the total exactly. Each layer of `parts` appears once, in order. Parts may
 /// overlap in time, as when a line is busy while the processor works; if they exceed the total they
-/// are scaled down in proportion. The remainder is computed, so [`Layer::FarSideAndNetwork`] among
+/// are scaled down in proportion. The remainder is computed: [`Layer::RemoteHostAndNetwork`] among
 /// `parts` is ignored.
 #[must_use]
 pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
     let of = |layer| parts.iter().filter(move |part| part.layer == layer);
-    let mut answer: Vec<LayerTime> = Vec::new();
-    let ours = || Layer::ALL.into_iter().filter(|layer| *layer != Layer::FarSideAndNetwork);
+    let mut parts_of_total: Vec<LayerTime> = Vec::new();
+    let ours = || Layer::ALL.into_iter().filter(|layer| *layer != Layer::RemoteHostAndNetwork);
     let sum: u128 = ours().flat_map(of).map(|part| u128::from(part.ns)).sum();
     let mut left = total_ns;
     for layer in ours().filter(|layer| of(*layer).next().is_some()) {
@@ -51,13 +52,13 @@ pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
             u64::try_from(measured).unwrap_or(left)
         };
         left = left.saturating_sub(ns);
-        answer.push(LayerTime { layer, ns });
+        parts_of_total.push(LayerTime { layer, ns });
     }
-    answer.push(LayerTime { layer: Layer::FarSideAndNetwork, ns: left });
-    answer
+    parts_of_total.push(LayerTime { layer: Layer::RemoteHostAndNetwork, ns: left });
+    parts_of_total
 }
 
-/// Returns `total * part / sum`, rounded down; `sum` is not 0 and not below `part`.
+/// Returns `total * part / sum`, rounded down; `sum` must not be 0 and not be less than `part`.
 fn proportion(part: u128, total: u64, sum: u128) -> u64 {
     // Shifting both by the excess of the sum over 64 bits makes the product fit.
     let shift = 128_u32.saturating_sub(sum.leading_zeros()).saturating_sub(64);
@@ -99,30 +100,33 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn no_samples_have_no_percentile() {
         assert_eq!(percentile(&[], 50), None);
     }
 
     #[test]
-    fn what_is_left_is_the_far_side() {
+    fn the_remainder_is_the_remote_host() {
         let parts = [part(Layer::Telnet, 30), part(Layer::Line, 20), part(Layer::Telnet, 1)];
         let wanted =
-            [part(Layer::Line, 20), part(Layer::Telnet, 31), part(Layer::FarSideAndNetwork, 49)];
+            [part(Layer::Line, 20), part(Layer::Telnet, 31), part(Layer::RemoteHostAndNetwork, 49)];
         assert_eq!(split(100, &parts), wanted);
     }
 
     #[test]
     fn parts_that_exceed_the_total_are_reduced_in_proportion() {
         let parts = [part(Layer::Line, 300), part(Layer::Terminal, 100)];
-        let wanted =
-            [part(Layer::Line, 75), part(Layer::Terminal, 25), part(Layer::FarSideAndNetwork, 0)];
+        let wanted = [
+            part(Layer::Line, 75),
+            part(Layer::Terminal, 25),
+            part(Layer::RemoteHostAndNetwork, 0),
+        ];
         assert_eq!(split(100, &parts), wanted);
     }
 
     #[test]
-    fn a_measured_far_side_is_replaced_by_the_remainder() {
-        let parts = [part(Layer::FarSideAndNetwork, 7)];
-        assert_eq!(split(100, &parts), [part(Layer::FarSideAndNetwork, 100)]);
+    fn a_measured_remote_host_is_replaced_by_the_remainder() {
+        let parts = [part(Layer::RemoteHostAndNetwork, 7)];
+        assert_eq!(split(100, &parts), [part(Layer::RemoteHostAndNetwork, 100)]);
     }
 
     proptest! {
@@ -131,10 +135,10 @@ mod tests {
             total in any::<u64>(),
             parts in proptest::collection::vec(any_part(), 0..40),
         ) {
-            let answer = split(total, &parts);
-            let sum: u128 = answer.iter().map(|part| u128::from(part.ns)).sum();
+            let parts_of_total = split(total, &parts);
+            let sum: u128 = parts_of_total.iter().map(|part| u128::from(part.ns)).sum();
             prop_assert_eq!(sum, u128::from(total));
-            prop_assert!(answer.is_sorted_by(|a, b| a.layer < b.layer));
+            prop_assert!(parts_of_total.is_sorted_by(|a, b| a.layer < b.layer));
         }
 
         #[test]

@@ -5,17 +5,18 @@ mod predictions;
 mod transfers;
 
 use crate::arrivals::LineRate;
-use crate::bars::{self, Style};
+use crate::bar_chart::{self, Style};
+use crate::charts::charts;
 use crate::escape;
-use crate::figures::{
+use crate::format::{
     count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
 };
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
 use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful, SplitRow};
-use crate::pictures::pictures;
 use crate::running::Running;
 use crate::table::{Table, wrap};
+use crate::verdict::{Kind, Operation};
 
 /// Returns `measured` as text for a terminal, with the verdict first.
 #[must_use]
@@ -23,7 +24,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
     let mut out = String::new();
     let mut say = |text: &str| {
-        for line in wrap(&escape::terminal(style.spell(text)), width) {
+        for line in wrap(&escape::terminal(style.in_charset(text)), width) {
             out.push_str(&line);
             out.push('\n');
         }
@@ -33,10 +34,10 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     say(&subject(measured));
     for (title, table, split) in tables(measured) {
         let title = wrap(&title, width).join("\n");
-        out.push_str(&format!("\n{title}\n{}", style.spell(&table.render(width))));
+        out.push_str(&format!("\n{title}\n{}", style.in_charset(&table.render(width))));
         let Some(split) = split else { continue };
-        out.push_str(&format!("\n{}\n{}", split.title, bars::named(&split.rows, style)));
-        for line in split.error.iter().flat_map(|error| wrap(&style.spell(error), width)) {
+        out.push_str(&format!("\n{}\n{}", split.title, bar_chart::named(&split.rows, style)));
+        for line in split.error.iter().flat_map(|error| wrap(&style.in_charset(error), width)) {
             out.push_str(&format!("{line}\n"));
         }
     }
@@ -58,7 +59,7 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
     let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
     if !measured.causes.is_empty() {
-        add("Causes, what costs most first", causes(&measured.causes));
+        add("Causes, most expensive first", causes(&measured.causes));
     }
     if let Some(measures) = &measured.measures {
         add("The six measures of RFC 573", measures::measures(measures, measured));
@@ -81,7 +82,7 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
         }
     }
     if let Some(running) = &measured.running {
-        add("What it did", worked(running));
+        add("Work of the process", worked(running));
     }
     if let Some(recording) = &measured.recording {
         add("The recording", recorded(recording));
@@ -107,13 +108,13 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
     }
     if !measured.predictions.is_empty() {
         let table = predictions::predictions(&measured.predictions);
-        all.push(("Foretold from the beginning, and then measured".to_owned(), table, None));
+        all.push(("Predicted and measured".to_owned(), table, None));
     }
     if let Some(line) = &measured.line {
         all.push(("The line, by packet pairs".to_owned(), line_rate(line), None));
     }
     if measured.tcp.is_some() {
-        all.push(("TCP at the end".to_owned(), tcp(measured), None));
+        all.push(("TCP at the end of the connection".to_owned(), tcp(measured), None));
     }
     all
 }
@@ -127,7 +128,7 @@ pub fn report(measured: &Measurement) -> Report {
     if !stack.bars.is_empty() {
         sections.push(Section::Layers(stack));
     }
-    sections.extend(pictures(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
+    sections.extend(charts(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
     for (title, table, split) in tables(measured) {
         sections.push(Section::Table { title, table });
         let Some(split) = split else { continue };
@@ -178,9 +179,18 @@ fn causes(causes: &[NamedCause]) -> Table {
     let table = Table::new().text("cause").number("costs").number("share");
     let mut table = table.number("gain without it").text("of");
     for cause in causes {
-        let of = format!("{} of {}", cause.whole, duration(cause.whole_ns));
-        let (cost, share) = (duration(cause.cost_ns), share(cause.cost_ns, cause.whole_ns));
-        table.row([cause.name.clone(), cost, share, duration(cause.gain_ns), of]);
+        let name = match Kind::named(&cause.name) {
+            Some(kind) => kind.text(),
+            None => cause.name.as_str(),
+        };
+        let operation = match Operation::named(&cause.operation) {
+            Some(operation) => operation.text(),
+            None => cause.operation.as_str(),
+        };
+        let of = format!("{operation} of {}", duration(cause.operation_ns));
+        let cost = duration(cause.cost_ns);
+        let share = share(cause.cost_ns, cause.operation_ns);
+        table.row([name.to_owned(), cost, share, duration(cause.gain_ns), of]);
     }
     table
 }
@@ -203,8 +213,8 @@ fn phases(measured: &Measurement) -> Table {
     }
     table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
     let prompt = match (phases.prompt, phases.login_prompt_ns) {
-        // The local wait for a prompt that never came is not charged to the remote host.
-        (Some(PromptKind::Silence), None) => "prompt (none came)",
+        // The local wait for a prompt that never arrived is not charged to the remote host.
+        (Some(PromptKind::Silence), None) => "prompt (none received)",
         (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
     };
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
@@ -212,16 +222,17 @@ fn phases(measured: &Measurement) -> Table {
 }
 
 fn line_rate(line: &LineRate) -> Table {
-    let headers = ["median", "set to", "pairs", "bits a byte"];
+    let headers = ["median", "configured", "pairs", "bits per byte"];
     let mut table = headers.into_iter().fold(Table::new(), Table::number);
     let nominal = rate_or_unknown(line.nominal_bps);
-    let (pairs, bits) = (count(line.pairs), count(line.bits_per_byte));
+    let pairs = count(line.pairs);
+    let bits = count(line.bits_per_byte);
     table.row([rate(line.median_bps), nominal, pairs, bits]);
     table
 }
 
 fn worked(running: &Running) -> Table {
-    let headers = ["visits", "time", "mean", "of the work"];
+    let headers = ["visits", "time", "mean", "share of the work"];
     let mut table = headers.into_iter().fold(Table::new().text("primitive"), Table::number);
     for part in &running.primitives {
         table.row([
@@ -234,7 +245,7 @@ fn worked(running: &Running) -> Table {
     }
     let nothing = String::new;
     let cpu = duration(running.cpu_ns);
-    table.row(["CPU of all its threads".to_owned(), nothing(), cpu, nothing(), nothing()]);
+    table.row(["CPU of all threads".to_owned(), nothing(), cpu, nothing(), nothing()]);
     table
 }
 
@@ -246,12 +257,12 @@ fn recorded(recording: &Recording) -> Table {
         keys => count(keys),
     };
     table.row(["keys".to_owned(), keys]);
-    table.row(["bytes that came".to_owned(), count(recording.bytes)]);
+    table.row(["bytes received".to_owned(), count(recording.bytes)]);
     let longest = match recording.keys {
-        0 => "longest gap or pause of the person",
+        0 => "longest gap or pause of the user",
         _ => "longest gap in the output",
     };
-    let names = [longest, "second longest", "third longest"];
+    let names = [longest, "second longest gap", "third longest gap"];
     for (name, gap_ns) in names.into_iter().zip(&recording.gaps_ns) {
         table.row([name.to_owned(), duration(*gap_ns)]);
     }
@@ -259,7 +270,7 @@ fn recorded(recording: &Recording) -> Table {
 }
 
 fn echoes(measured: &Measurement) -> Table {
-    let headers = ["least", "p50", "p90", "p99", "most", "CPU a key"];
+    let headers = ["least", "p50", "p90", "p99", "most", "CPU per key"];
     let table = Table::new().number("samples");
     let mut table = headers.into_iter().fold(table, Table::number);
     if let Some(echo) = &measured.echo {
@@ -273,12 +284,12 @@ fn echoes(measured: &Measurement) -> Table {
 /// From the first cell of a screenful to its last, as timed in TM-233 §6.2.5.
 pub const FIRST_TO_LAST: &str = "first to last cell";
 /// From the request for a screenful to its last cell.
-pub const ASKED_TO_LAST: &str = "asked to last cell";
+pub const REQUEST_TO_LAST: &str = "request to last cell";
 
 /// Returns the interval that the layers of a screenful cover.
 #[must_use]
 pub const fn extent_of(screenful: &Screenful) -> &'static str {
-    if screenful.asked_to_last_ns.is_some() { ASKED_TO_LAST } else { FIRST_TO_LAST }
+    if screenful.request_to_last_ns.is_some() { REQUEST_TO_LAST } else { FIRST_TO_LAST }
 }
 
 /// Returns the title of the screenful's table, which includes how the screenful was produced.
@@ -298,11 +309,11 @@ fn screenfuls(measured: &Measurement) -> Table {
         count(screenful.cells),
         count_or_unknown(screenful.segments_in),
         duration(screenful.first_to_last_ns),
-        duration_or_unknown(screenful.stalls_ns),
+        duration_or_unknown(screenful.longest_gap_ns),
     ];
-    if let Some(asked_to_last_ns) = screenful.asked_to_last_ns {
-        headers.insert(3, ASKED_TO_LAST);
-        row.insert(3, duration(asked_to_last_ns));
+    if let Some(request_to_last_ns) = screenful.request_to_last_ns {
+        headers.insert(3, REQUEST_TO_LAST);
+        row.insert(3, duration(request_to_last_ns));
     }
     let mut table = headers.into_iter().fold(Table::new(), Table::number);
     table.row(row);
@@ -313,9 +324,9 @@ fn tcp(measured: &Measurement) -> Table {
     let mut table = Table::new().text("figure").number("value");
     let Some(tcp) = &measured.tcp else { return table };
     let rows = [
-        ("round trip", duration_or_unknown(tcp.rtt_ns)),
-        ("its mean deviation", duration_or_unknown(tcp.rtt_deviation_ns)),
-        ("segments sent again", count_or_unknown(tcp.retransmissions)),
+        ("round-trip time", duration_or_unknown(tcp.rtt_ns)),
+        ("RTT mean deviation", duration_or_unknown(tcp.rtt_deviation_ns)),
+        ("segments retransmitted", count_or_unknown(tcp.retransmissions)),
         ("segments in", count_or_unknown(tcp.segments_in)),
         ("segments out", count_or_unknown(tcp.segments_out)),
         ("data in (bytes)", count_or_unknown(tcp.bytes_in)),
@@ -332,14 +343,14 @@ fn tcp(measured: &Measurement) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bars::Charset;
+    use crate::bar_chart::Charset;
 
     fn sample() -> Measurement {
         Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap()
     }
 
     #[test]
-    fn at_80_columns_all_figures_stand_in_tables() {
+    fn at_80_columns_all_values_are_in_tables() {
         insta::assert_snapshot!(text(&sample(), Style::default()), @"
         The far host takes 69 % of an echo of 210 µs, and the network's round trip only
         58.0 µs; with nothing but the far side it could be 202 µs, and less than 25 ms
@@ -357,15 +368,15 @@ mod tests {
         login prompt     5.21 ms
 
         Echo of one character
-        samples   least     p50     p90     p99    most  CPU a key
-        -------  ------  ------  ------  ------  ------  ---------
-            200  181 µs  210 µs  268 µs  402 µs  911 µs    9.40 µs
+        samples   least     p50     p90     p99    most  CPU per key
+        -------  ------  ------  ------  ------  ------  -----------
+            200  181 µs  210 µs  268 µs  402 µs  911 µs      9.40 µs
 
         Where the median echo went
         interrupt or system call  5.10 µs    2 % ▉
         Telnet                     400 ns  < 1 % ▏
         terminal                  2.50 µs    1 % ▍
-        far side and network       202 µs   96 % ███████████████████████████████████████
+        remote host and network    202 µs   96 % ███████████████████████████████████████
         total                      210 µs  100 %
 
         A screenful: the output of a command
@@ -377,15 +388,15 @@ mod tests {
         interrupt or system call  30.0 µs    2 % █
         Telnet                    6.00 µs  < 1 % ▏
         terminal                   214 µs   15 % ███████▏
-        far side and network      1.16 ms   82 % ███████████████████████████████████████
+        remote host and network   1.16 ms   82 % ███████████████████████████████████████
         total                     1.41 ms  100 %
 
-        TCP at the end
+        TCP at the end of the connection
         figure                       value
         -------------------------  -------
-        round trip                 58.0 µs
-        its mean deviation         21.0 µs
-        segments sent again              0
+        round-trip time            58.0 µs
+        RTT mean deviation         21.0 µs
+        segments retransmitted           0
         segments in                    214
         segments out                   209
         data in (bytes)              3,120
@@ -397,7 +408,7 @@ mod tests {
 
     #[test]
     fn at_40_columns_in_ascii_nothing_is_lost() {
-        let style = Style { width: 40, charset: Charset::Ascii, colour: false };
+        let style = Style { width: 40, charset: Charset::Ascii, color: false };
         insta::assert_snapshot!(text(&sample(), style), @"
         The far host takes 69 % of an echo of
         210 us, and the network's round trip
@@ -419,19 +430,19 @@ mod tests {
         login prompt     5.21 ms
 
         Echo of one character
-        samples    200
-        least      181 us
-        p50        210 us
-        p90        268 us
-        p99        402 us
-        most       911 us
-        CPU a key  9.40 us
+        samples      200
+        least        181 us
+        p50          210 us
+        p90          268 us
+        p99          402 us
+        most         911 us
+        CPU per key  9.40 us
 
         Where the median echo went
         int/syscall  5.10 us    2 % #
         Telnet        400 ns  < 1 % #
         terminal     2.50 us    1 % #
-        far side      202 us   96 % ############
+        remote        202 us   96 % ############
         total         210 us  100 %
 
         A screenful: the output of a command
@@ -445,15 +456,15 @@ mod tests {
         int/syscall  30.0 us    2 % #
         Telnet       6.00 us  < 1 % #
         terminal      214 us   15 % ##
-        far side     1.16 ms   82 % ############
+        remote       1.16 ms   82 % ############
         total        1.41 ms  100 %
 
-        TCP at the end
+        TCP at the end of the connection
         figure                       value
         -------------------------  -------
-        round trip                 58.0 us
-        its mean deviation         21.0 us
-        segments sent again              0
+        round-trip time            58.0 us
+        RTT mean deviation         21.0 us
+        segments retransmitted           0
         segments in                    214
         segments out                   209
         data in (bytes)              3,120
@@ -464,16 +475,18 @@ mod tests {
     }
 
     #[test]
-    fn attack_row_75_a_hostile_target_is_shown_and_not_obeyed() {
+    fn attack_row_75_a_hostile_target_is_printed_as_text() {
         let mut measured = sample();
         measured.target = "\x1b]2;owned\x07".to_owned();
         assert!(!text(&measured, Style::default()).contains(['\x1b', '\x07']));
     }
 
     #[test]
-    fn what_was_not_measured_has_no_section() {
+    fn a_value_that_was_not_measured_has_no_section() {
         let mut measured = sample();
-        (measured.echo, measured.screenful, measured.tcp) = (None, None, None);
+        measured.echo = None;
+        measured.screenful = None;
+        measured.tcp = None;
         assert_eq!(report(&measured).sections.len(), 3, "lead, subject and steps");
     }
 }

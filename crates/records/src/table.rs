@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::iter;
 
 /// Minimum width; smaller values are rounded up to it.
-pub const MIN_WIDTH: usize = 40;
+pub(crate) const MIN_WIDTH: usize = 40;
 
 const GAP: usize = 2;
-/// If a wrapped last column would be narrower, blocks are used.
+/// Minimum width of a wrapped last column; if it would be narrower, each row becomes a block.
 const MIN_WRAPPED: usize = 12;
 
 /// Alignment of the cells of a column.
@@ -70,7 +70,7 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the table as lines of at most `width` columns ([`MIN_WIDTH`] or more), each
+    /// Returns the table as lines of at most `width` columns (40 or more), each
     /// terminated.
     #[must_use]
     pub fn render(&self, width: usize) -> String {
@@ -183,7 +183,8 @@ fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
             out.push('\n');
         }
         for (header, cell) in headers.iter().zip(row) {
-            let (names, values) = (wrap(header, label), wrap(cell, width - label - GAP));
+            let names = wrap(header, label);
+            let values = wrap(cell, width - label - GAP);
             for line in 0..names.len().max(values.len()) {
                 let name = names.get(line).map_or("", String::as_str);
                 let value = values.get(line).map_or("", String::as_str);
@@ -289,13 +290,13 @@ mod tests {
     #[test]
     fn a_long_last_column_of_text_is_wrapped() {
         let mut table = Table::new().number("row").text("what was wrong");
-        table.row(["75", "escapes in logs run in the terminal of whoever reads them"]);
+        table.row(["75", "escapes in logs run in the terminal of a user who views it"]);
         table.row(["110", "banners shown as HTML"]);
         insta::assert_snapshot!(table.render(40), @r"
         row  what was wrong
         ---  -----------------------------------
          75  escapes in logs run in the terminal
-             of whoever reads them
+             of a user who views it
         110  banners shown as HTML
         ");
     }

@@ -12,7 +12,7 @@ use test_support::not_configured;
 /// A headless browser with a profile directory of its own.
 struct Browser {
     program: PathBuf,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Browser {
@@ -31,15 +31,15 @@ impl Browser {
             },
         };
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("plumb-page-{}-{next}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        Some(Self { program, folder })
+        let directory = format!("plumb-page-{}-{next}", std::process::id());
+        let directory = std::env::temp_dir().join(directory);
+        fs::create_dir_all(&directory).unwrap();
+        Some(Self { program, directory })
     }
 
     /// Returns the rendered DOM of the page, and the messages of the browser.
-    fn shows(&self, page: &str) -> (String, String) {
-        let file = self.folder.join("page.html");
+    fn rendered_dom(&self, page: &str) -> (String, String) {
+        let file = self.directory.join("page.html");
         fs::write(&file, page).unwrap();
         let Output { stdout, stderr, .. } = self.opens(&file);
         [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).into()
@@ -50,7 +50,7 @@ impl Browser {
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
         command.args(["--enable-logging=stderr", "--virtual-time-budget=1000", "--dump-dom"]);
         command.arg("--window-size=1600,1000");
-        command.arg(format!("--user-data-dir={}", self.folder.display()));
+        command.arg(format!("--user-data-dir={}", self.directory.display()));
         command.arg(file).output().unwrap()
     }
 }
@@ -63,7 +63,7 @@ fn answers(program: &str) -> bool {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.folder);
+        _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -80,8 +80,8 @@ fn pages() -> Vec<String> {
 }
 
 /// Script of a page with frames. It tests for each frame whether its content is wider than the
-/// window, and whether a text of a picture extends beyond the picture.
-const LOOK: &str = "
+/// window, and whether a text of a chart extends beyond the chart.
+const OVERFLOW_SCRIPT: &str = "
 for (const frame of document.querySelectorAll('iframe')) {
   const inside = frame.contentDocument, root = inside.scrollingElement;
   const faults = [];
@@ -113,15 +113,15 @@ fn framed(page: &str, widths: &[u32]) -> String {
         .collect();
     format!(
         "<!DOCTYPE html><html><head><meta charset=\"utf-8\"></head><body>\n{frames}\
-         <script>addEventListener('load', () => {{{LOOK}}});</script></body></html>"
+         <script>addEventListener('load', () => {{{OVERFLOW_SCRIPT}}});</script></body></html>"
     )
 }
 
 #[test]
-fn a_browser_shows_every_picture_without_a_word_of_complaint() {
+fn a_browser_shows_every_chart_without_console_messages() {
     let Some(browser) = Browser::find() else { return };
     for page in pages() {
-        let (dom, said) = browser.shows(&page);
+        let (dom, said) = browser.rendered_dom(&page);
         assert_eq!(dom.matches("<figure>").count(), page.matches("<figure>").count(), "{said}");
         assert!(dom.contains("</html>"));
         assert!(!said.contains("Refused to") && !said.contains("CONSOLE"), "{said}");
@@ -129,11 +129,11 @@ fn a_browser_shows_every_picture_without_a_word_of_complaint() {
 }
 
 #[test]
-fn no_page_is_wider_than_its_window_and_no_text_of_a_picture_is_cut() {
+fn no_page_is_wider_than_its_window_and_no_chart_text_is_truncated() {
     let Some(browser) = Browser::find() else { return };
     let widths = [320, 400, 641, 1200];
     for page in pages() {
-        let (dom, said) = browser.shows(&framed(&page, &widths));
+        let (dom, said) = browser.rendered_dom(&framed(&page, &widths));
         for width in widths {
             // The scroll bar of a frame reduces its width.
             let line = dom.lines().find(|line| line.contains(&format!("frame {width} wide ")));

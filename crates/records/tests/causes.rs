@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use records::verdict::{
-    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Kind, Observation, Path, Steps, Whole,
-    causes, conclusion,
+    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Kind, Observation, Operation, Path,
+    Steps, causes, conclusion,
 };
 
 const MS: u64 = 1_000_000;
 
-/// Forty echoes of `echo_ns` over a network of `trip_ns`.
+/// Forty echoes of `echo_ns` over a path with a round-trip time of `trip_ns`.
 fn echoing(echo_ns: u64, trip_ns: Option<u64>) -> Observation {
     Observation {
         echo: Some(Echoes { samples_ns: vec![echo_ns; 40], ..Echoes::default() }),
@@ -30,38 +30,41 @@ fn flow(arrivals: &[(u64, u64)]) -> Flow {
 }
 
 #[test]
-fn of_nothing_that_is_known_nothing_stands_out() {
+fn an_empty_observation_has_no_cause() {
     let causes = causes(&Observation::default());
     assert_eq!(conclusion(&causes), "Nothing stands out.");
 }
 
 #[test]
-fn without_a_round_trip_neither_the_far_host_nor_the_network_is_accused() {
+fn without_a_round_trip_time_neither_the_remote_host_nor_the_network_is_a_cause() {
     assert_eq!(causes(&echoing(400 * MS, None)), []);
 }
 
 #[test]
-fn what_the_far_host_takes_of_an_echo_is_what_is_left_of_it() {
+fn the_part_of_the_remote_host_in_an_echo_is_the_remainder() {
     let found = causes(&echoing(120 * MS, Some(20 * MS)));
     let [cause] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((cause.kind, cause.of, cause.gain_ns), (Kind::FarHost, Whole::Echo, 100 * MS));
+    assert_eq!(
+        (cause.kind, cause.operation, cause.gain_ns),
+        (Kind::RemoteHost, Operation::Echo, 100 * MS)
+    );
 }
 
 #[test]
-fn the_sentence_says_what_of_how_much_and_what_to_do() {
+fn the_sentence_has_cost_total_and_remedy() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.screenful = Some(flow(&[(300_000, 1_448), (500_000, 520)]));
-    observed.unhurried = Some(flow(&[(41_300_000, 1_448), (41_500_000, 520)]));
+    observed.screenful_delayed_ack = Some(flow(&[(41_300_000, 1_448), (41_500_000, 520)]));
     assert_eq!(
         conclusion(&causes(&observed)),
-        "The far side's Nagle algorithm costs 41.0 ms of the 41.5 ms of a screenful (99 %): it waits \
-         for an acknowledgment that most programs put off, and that this one gives at once: set \
+        "Nagle's algorithm on the remote host costs 41.0 ms of the 41.5 ms of a screenful (99 %): \
+         it waits for an acknowledgment, which plumb delayed here as most programs do. Set \
          TCP_NODELAY there."
     );
 }
 
 #[test]
-fn a_side_that_acknowledges_at_once_has_no_wait_for_its_acknowledgments() {
+fn a_host_that_acknowledges_at_once_has_no_wait_for_its_acknowledgments() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.path.own_ack_delay_ns = Some(0);
     observed.screenful = Some(flow(&[(300_000, 2), (41_300_000, 1_448), (43_500_000, 520)]));
@@ -82,10 +85,11 @@ fn a_quick_lookup_and_a_quick_login_are_no_causes() {
 }
 
 /// Ten short answers; those with delayed acknowledgments arrive `later_ns` later.
-fn answering(at_once_ns: u64, later_ns: u64) -> Observation {
+fn answering(quick_ack_ns: u64, later_ns: u64) -> Observation {
     let times = |ns: u64| (0..5).map(|at| ns + at * MS / 2).collect::<Vec<u64>>();
-    let (at_once_ns, late_ns) = (times(at_once_ns), times(at_once_ns + later_ns));
-    let answers = Some(Answers { at_once_ns, late_ns });
+    let delayed_ack_ns = times(quick_ack_ns + later_ns);
+    let quick_ack_ns = times(quick_ack_ns);
+    let answers = Some(Answers { quick_ack_ns, delayed_ack_ns });
     Observation { answers, ..echoing(MS / 5, Some(MS / 10)) }
 }
 
@@ -93,18 +97,21 @@ fn answering(at_once_ns: u64, later_ns: u64) -> Observation {
 fn answers_that_come_later_by_a_delayed_acknowledgment_waited_for_it() {
     let found = causes(&answering(3 * MS, 41 * MS));
     let [cause] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((cause.kind, cause.of, cause.gain_ns), (Kind::Nagle, Whole::Answer, 41 * MS));
+    assert_eq!(
+        (cause.kind, cause.operation, cause.gain_ns),
+        (Kind::Nagle, Operation::Answer, 41 * MS)
+    );
 }
 
 #[test]
-fn one_answer_that_was_held_up_by_something_else_changes_nothing() {
+fn one_answer_delayed_by_something_else_changes_nothing() {
     let mut observed = answering(3 * MS, 41 * MS);
-    observed.answers.as_mut().unwrap().at_once_ns[4] = 90 * MS;
+    observed.answers.as_mut().unwrap().quick_ack_ns[4] = 90 * MS;
     assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
 }
 
 #[test]
-fn what_a_host_thinks_meanwhile_is_no_gain() {
+fn the_computing_time_of_a_host_is_no_gain() {
     let found = causes(&answering(12 * MS, 32 * MS));
     assert_eq!((found[0].kind, found[0].gain_ns), (Kind::Nagle, 32 * MS));
 }
@@ -115,7 +122,7 @@ fn an_answer_that_is_acknowledged_at_once_still_waits_a_round_trip_for_that() {
     observed.path.min_rtt_ns = Some(12 * MS);
     let found = causes(&observed);
     let nagle = found.iter().find(|cause| cause.kind == Kind::Nagle).unwrap();
-    assert_eq!((nagle.of, nagle.gain_ns), (Whole::Answer, 54 * MS));
+    assert_eq!((nagle.operation, nagle.gain_ns), (Operation::Answer, 54 * MS));
 }
 
 #[test]
@@ -125,11 +132,11 @@ fn a_queue_costs_what_the_round_trip_grows_by_and_not_what_the_remote_host_holds
     observed.path.rtt_under_load_ns = Some(402 * MS);
     let found = causes(&observed);
     assert_eq!((found[0].kind, found[0].cost_ns / MS), (Kind::Queue, 400));
-    assert!(found[0].advice.contains("for another 500 ms the remote host holds"), "{found:?}");
+    assert!(found[0].advice.contains("the remote host delays it by another 500 ms"), "{found:?}");
 }
 
 #[test]
-fn an_echo_beside_output_that_waits_for_this_sides_processor_is_in_no_queue() {
+fn an_echo_beside_output_that_waits_for_the_local_processor_is_in_no_queue() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.echo_under_load = Some(Echoes { samples_ns: vec![320 * MS; 6], ..Echoes::default() });
     let output = |own_wait_ms: u64| Flow {
@@ -138,15 +145,15 @@ fn an_echo_beside_output_that_waits_for_this_sides_processor_is_in_no_queue() {
     };
     observed.sustained = Some(output(1_000));
     let found = causes(&observed);
-    let beside = found.iter().find(|cause| cause.of == Whole::EchoUnderLoad).unwrap();
-    assert_eq!((beside.kind, beside.gain_ns), (Kind::OwnProcessor, 150 * MS), "{found:?}");
+    let beside = found.iter().find(|cause| cause.operation == Operation::EchoUnderLoad).unwrap();
+    assert_eq!((beside.kind, beside.gain_ns), (Kind::LocalProcessor, 150 * MS), "{found:?}");
     observed.sustained = Some(output(400));
     let found = causes(&observed);
     assert!(found.iter().any(|cause| cause.kind == Kind::Queue), "{found:?}");
 }
 
 #[test]
-fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
+fn a_wait_for_the_local_processor_is_no_step_of_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.steps = Steps {
         connect_ns: Some(20 * MS),
@@ -160,26 +167,26 @@ fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
     };
     assert_eq!(kinds(&observed), [Kind::SlowLogin, Kind::SlowGreeting]);
     observed.steps.own_wait_ns = Some(400 * MS);
-    assert_eq!(kinds(&observed), [Kind::OwnProcessor]);
-    // Waits of concurrent threads count at most as long as the whole.
+    assert_eq!(kinds(&observed), [Kind::LocalProcessor]);
+    // The sum of the waits of concurrent threads counts only up to the total time.
     observed.steps.own_wait_ns = Some(40_000 * MS);
     let found = causes(&observed);
     assert!(found.iter().all(|cause| cause.cost_ns <= cause.total_ns), "{found:?}");
 }
 
 #[test]
-fn answers_over_a_long_way_that_no_acknowledgment_can_have_crossed_prove_no_nagle() {
+fn answers_over_a_long_path_that_no_acknowledgment_can_have_crossed_prove_no_nagle() {
     let mut observed = answering(148 * MS, 37 * MS);
     observed.path.min_rtt_ns = Some(120 * MS);
-    assert!(causes(&observed).iter().all(|cause| cause.of != Whole::Answer));
+    assert!(causes(&observed).iter().all(|cause| cause.operation != Operation::Answer));
 }
 
 #[test]
-fn a_first_byte_that_was_late_once_is_not_the_far_hosts() {
+fn a_first_byte_that_was_late_once_is_not_charged_to_the_remote_host() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.screenful = Some(flow(&[(84 * MS, 1_448), (84 * MS + 500_000, 520)]));
-    assert_eq!(causes(&observed)[0].kind, Kind::FarHost);
-    observed.unhurried = Some(flow(&[(3 * MS, 1_448), (3 * MS + 500_000, 520)]));
+    assert_eq!(causes(&observed)[0].kind, Kind::RemoteHost);
+    observed.screenful_delayed_ack = Some(flow(&[(3 * MS, 1_448), (3 * MS + 500_000, 520)]));
     assert_eq!(causes(&observed), []);
 }
 
@@ -193,7 +200,10 @@ fn echoes_that_wait_while_acknowledgments_come_at_once_wait_in_no_queue() {
     assert_eq!(causes(&observed)[0].kind, Kind::Unknown);
     observed.path.rtt_under_load_ns = Some(10 * MS);
     let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].of, found.len()), (Kind::FarHost, Whole::EchoUnderLoad, 1));
+    assert_eq!(
+        (found[0].kind, found[0].operation, found.len()),
+        (Kind::RemoteHost, Operation::EchoUnderLoad, 1)
+    );
     observed.path.rtt_under_load_ns = None;
     observed.echo_under_load = Some(Echoes { samples_ns: vec![200 * MS; 6], ..Echoes::default() });
     assert_eq!(causes(&observed)[0].kind, Kind::Queue);
@@ -242,15 +252,15 @@ fn on_a_slow_line_the_first_flight_of_a_sender_is_no_queue() {
 }
 
 #[test]
-fn the_wait_for_a_processor_of_this_machine_is_never_the_far_hosts() {
+fn a_wait_for_the_local_processor_is_never_charged_to_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     let echo = observed.echo.as_mut().unwrap();
     echo.samples_ns = (0..40).map(|at| (20 + at * 8) * MS).collect();
-    assert_ne!(causes(&observed)[0].kind, Kind::OwnProcessor);
+    assert_ne!(causes(&observed)[0].kind, Kind::LocalProcessor);
     let echo = observed.echo.as_mut().unwrap();
     echo.own_wait_ns = (0..40).map(|at| at * 8 * MS).collect();
     let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].gain_ns, found.len()), (Kind::OwnProcessor, 156 * MS, 1));
+    assert_eq!((found[0].kind, found[0].gain_ns, found.len()), (Kind::LocalProcessor, 156 * MS, 1));
 }
 
 #[test]
@@ -271,7 +281,7 @@ fn a_silence_after_the_connection_is_the_greeting() {
 }
 
 #[test]
-fn a_host_that_thinks_as_long_either_way_has_no_nagle() {
+fn a_host_that_takes_equally_long_in_both_cases_has_no_nagle() {
     assert_eq!(causes(&answering(43 * MS, MS)), []);
     assert_eq!(causes(&answering(70 * MS, 33 * MS)), []);
 }
@@ -279,7 +289,7 @@ fn a_host_that_thinks_as_long_either_way_has_no_nagle() {
 #[test]
 fn answers_that_are_late_now_and_then_prove_no_nagle() {
     let mut observed = answering(3 * MS, 41 * MS);
-    observed.answers.as_mut().unwrap().at_once_ns = [3, 44, 3, 44, 3].map(|ms| ms * MS).to_vec();
+    observed.answers.as_mut().unwrap().quick_ack_ns = [3, 44, 3, 44, 3].map(|ms| ms * MS).to_vec();
     assert_eq!(causes(&observed), []);
 }
 
@@ -323,11 +333,11 @@ fn full_segments_on_a_short_network_are_those_of_a_line() {
     observed.transfers = vec![Flow { data_packets: Some(120), ..long_output(1) }];
     assert_eq!(causes(&observed)[0].kind, Kind::LineRate);
     observed.transfers[0].data_packets = Some(400);
-    assert_eq!(causes(&observed)[0].kind, Kind::FarHost);
+    assert_eq!(causes(&observed)[0].kind, Kind::RemoteHost);
 }
 
 #[test]
-fn what_a_full_line_drops_is_the_lines() {
+fn losses_on_a_full_link_are_charged_to_the_link() {
     let mut observed = echoing(5 * MS, Some(4 * MS));
     let each_ns = 1_448 * 8_000;
     // One of eleven segments is lost, and arrives later together with the two behind it.
@@ -352,7 +362,7 @@ fn what_a_full_line_drops_is_the_lines() {
 }
 
 #[test]
-fn a_window_that_tcp_says_was_full_is_the_far_sides() {
+fn a_window_that_tcp_reports_as_full_is_charged_to_the_receiver() {
     let counts = FlowCounts { limited_by_window_ns: Some(900 * MS), ..FlowCounts::default() };
     let mut observed = echoing(20 * MS, Some(20 * MS));
     let direction = Direction::Outgoing;
@@ -365,12 +375,15 @@ fn a_window_that_tcp_says_was_full_is_the_far_sides() {
 }
 
 #[test]
-fn a_handshake_of_tls_that_is_longer_than_its_round_trips_is_the_far_sides() {
+fn a_tls_handshake_longer_than_its_round_trips_is_charged_to_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.steps = Steps { tls_ns: Some(840 * MS), ..Steps::default() };
     let found = causes(&observed);
     let [cause] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((cause.kind, cause.of, cause.gain_ns), (Kind::FarHost, Whole::Login, 800 * MS));
+    assert_eq!(
+        (cause.kind, cause.operation, cause.gain_ns),
+        (Kind::RemoteHost, Operation::Login, 800 * MS)
+    );
 }
 
 #[test]
@@ -423,7 +436,7 @@ fn any_flow() -> impl Strategy<Value = Flow> {
 
 proptest! {
     #[test]
-    fn whatever_was_seen_a_gain_is_a_part_of_its_whole(
+    fn for_any_observation_a_gain_is_at_most_its_total(
         samples in proptest::collection::vec(0..1_u64 << 40, 0..40),
         train in proptest::collection::vec(0..1_u64 << 40, 0..40),
         trip_ns in proptest::option::of(0..1_u64 << 36),
@@ -446,11 +459,12 @@ proptest! {
     }
 }
 
-/// Ten windows of 16,000 bytes over a network of 100 ms, with two silences of 250 ms between them.
+/// Ten windows of 16,000 bytes over a path with a round-trip time of 100 ms, and two silences of
+/// 250 ms between windows.
 fn in_small_windows(counts: FlowCounts) -> Observation {
     let window = |at: u64| {
-        let late_ns = [3, 7].iter().filter(|lost| **lost <= at).count() as u64 * 250 * MS;
-        (0..10).map(move |segment| ((at + 1) * 100 * MS + segment * 5 * MS + late_ns, 1_600))
+        let silence_ns = [3, 7].iter().filter(|lost| **lost <= at).count() as u64 * 250 * MS;
+        (0..10).map(move |segment| ((at + 1) * 100 * MS + segment * 5 * MS + silence_ns, 1_600))
     };
     let arrivals: Vec<(u64, u64)> = (0..10).flat_map(window).collect();
     let mut observed = echoing(100 * MS, Some(100 * MS));
@@ -469,14 +483,13 @@ fn without_losses_the_window_is_still_small() {
     assert!(loss.cost_ns >= 900 * MS, "{loss:?}");
     assert_eq!(loss.gain_ns / MS, 495, "{loss:?}");
     let said = loss.sentence();
-    let wanted =
-        "and without it 495 ms would be gained, as something else would be waited for then";
+    let wanted = "but removing it saves only 495 ms, because other waits remain";
     assert!(said.contains(wanted), "{said}");
     // If no window is known, the loss hides no other cause.
     let found = causes(&in_small_windows(counts));
     let loss = found.iter().find(|cause| cause.kind == Kind::Loss).unwrap();
     assert!(loss.cost_ns - loss.gain_ns < 10 * MS, "{loss:?}");
-    assert!(!loss.sentence().contains("without it"));
+    assert!(!loss.sentence().contains("removing it"));
 }
 
 #[test]
@@ -487,7 +500,7 @@ fn without_the_line_slow_start_still_takes_its_round_trips() {
     observed.path.mss_bytes = Some(1_000);
     observed.transfers = vec![flow(&arrivals)];
     let found = causes(&observed);
-    let line = found.iter().find(|cause| cause.of == Whole::Transfer).unwrap();
+    let line = found.iter().find(|cause| cause.operation == Operation::Transfer).unwrap();
     assert_eq!((line.kind, line.cost_ns / MS), (Kind::LineRate, 2_000));
     // The first byte after 200 ms; then 10, 20, 40 and 80 thousand bytes and the rest: four waits.
     assert_eq!((line.total_ns - line.gain_ns) / MS, 200 + 400);

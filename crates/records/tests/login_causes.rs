@@ -1,9 +1,9 @@
-//! Verdict rules for logins that need more than one measurement of a session: windows, buckets,
-//! losses at rest and under load, and late connections.
+//! Verdict rules for logins that need more than one measurement of a session: windows, token
+//! buckets, losses at rest and under load, and late connections.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use records::verdict::{
-    Answers, Arrival, Cause, Echoes, Flow, FlowCounts, Kind, Observation, Path, Steps, Whole,
+    Answers, Arrival, Cause, Echoes, Flow, FlowCounts, Kind, Observation, Operation, Path, Steps,
     causes,
 };
 
@@ -62,7 +62,7 @@ fn windows_that_are_less_than_this_host_offers_are_a_send_buffer_of_the_remote_h
 }
 
 #[test]
-fn a_longer_output_is_asked_for_windows_alone() {
+fn a_longer_output_is_tested_for_windows_only() {
     let mut observed = session(50);
     observed.path.mss_bytes = Some(536);
     let windows: Vec<(u64, u64)> = (1..=20).map(|at| (at * 50 * MS, 4_344)).collect();
@@ -73,7 +73,7 @@ fn a_longer_output_is_asked_for_windows_alone() {
     let link: Vec<(u64, u64)> = (1..=200).map(|at| (50 * MS + at * 10 * MS, 536)).collect();
     let counts = FlowCounts { out_of_order_in: Some(20), ..window_of(65_535) };
     observed.sustained = Some(flow(&link, counts));
-    assert!(causes(&observed).iter().all(|cause| cause.of != Whole::Transfer));
+    assert!(causes(&observed).iter().all(|cause| cause.operation != Operation::Transfer));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
     assert_eq!(kinds(&observed), [Kind::LineRate]);
     let line = causes(&observed).remove(0);
     assert!(
-        line.cost_ns > 2_000 * MS && line.advice.contains("which the queue in front of it dropped"),
+        line.cost_ns > 2_000 * MS && line.advice.contains("that its full queue dropped"),
         "{line:?}"
     );
     // An output of less than a second does not show by itself that it waits for the link.
@@ -141,7 +141,7 @@ fn where_no_window_is_known_both_are_possible() {
     let found = in_windows(4_344, FlowCounts::default());
     let sentence = found.first().unwrap().sentence();
     assert!(sentence.starts_with("Either this host's small receive window or"), "{sentence}");
-    assert!(sentence.contains("to tell them apart"), "{sentence}");
+    assert!(sentence.contains("To tell them apart"), "{sentence}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn where_packets_are_lost_at_rest_the_steps_of_an_output_are_no_bucket() {
 }
 
 #[test]
-fn behind_a_bucket_no_link_is_accused_of_its_rate() {
+fn behind_a_bucket_no_link_is_a_cause() {
     let mut observed = session(40);
     observed.transfers = vec![behind_a_knee(0)];
     let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
@@ -202,16 +202,17 @@ fn with_a_lost_screen(exchanges: usize) -> Observation {
 }
 
 #[test]
-fn a_screen_that_lost_a_packet_by_chance_gains_what_the_session_loses_on_the_average() {
+fn a_screenful_with_a_random_loss_gains_the_average_loss_of_the_session() {
     let found = causes(&with_a_lost_screen(16));
-    let of = |whole| found.iter().find(|cause| cause.of == whole).map(|cause| cause.gain_ns / MS);
+    let of =
+        |whole| found.iter().find(|cause| cause.operation == whole).map(|cause| cause.gain_ns / MS);
     // 16 of 80 exchanges were 226 ms late; a screenful of two segments has half as many packets
     // again.
-    assert_eq!((of(Whole::Echo), of(Whole::Screenful)), (Some(45), None), "{found:?}");
+    assert_eq!((of(Operation::Echo), of(Operation::Screenful)), (Some(45), None), "{found:?}");
     let mut observed = with_a_lost_screen(16);
     observed.echo = None;
     let found = causes(&observed);
-    assert!(found.iter().any(|cause| cause.of == Whole::Screenful), "{found:?}");
+    assert!(found.iter().any(|cause| cause.operation == Operation::Screenful), "{found:?}");
 }
 
 #[test]
@@ -225,7 +226,7 @@ fn a_loss_that_costs_little_is_reported_where_nothing_else_is() {
 }
 
 #[test]
-fn pauses_are_averaged_over_the_keys_that_take_others_back_too() {
+fn pauses_are_averaged_over_typed_keys_and_erasures() {
     let mut observed = session(20);
     let echo = observed.echo.as_mut().unwrap();
     echo.counts.retransmissions = Some(0);
@@ -249,7 +250,7 @@ fn a_lost_syn_is_known_by_the_timers_that_send_it_again() {
         assert_eq!((first.kind, first.gain_ns), (Kind::Loss, late_ms * MS), "{late_ms} ms");
     }
     let found = causes(&connecting(5_000));
-    assert!(found[0].subject.starts_with("Either a connection request"), "{found:?}");
+    assert!(found[0].subject.starts_with("Either a lost connection request"), "{found:?}");
 }
 
 #[test]
@@ -263,11 +264,12 @@ fn a_connection_that_waits_behind_other_traffic_is_slow_by_the_link() {
 }
 
 #[test]
-fn a_path_that_turns_is_not_accused_of_its_consequences() {
+fn a_half_duplex_path_is_reported_without_its_consequences() {
     let mut observed = session(70);
     observed.echo.as_mut().unwrap().samples_ns = vec![120 * MS; 40];
     let answers_ns = vec![72 * MS; 5];
-    observed.answers = Some(Answers { at_once_ns: answers_ns.clone(), late_ns: answers_ns });
+    observed.answers =
+        Some(Answers { quick_ack_ns: answers_ns.clone(), delayed_ack_ns: answers_ns });
     observed.transfers = vec![behind_a_knee(0)];
     let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
     assert_eq!(kinds, [Kind::HalfDuplex]);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use records::html::figure_6_1::{Transfer, figure_6_1, packet_bits};
-use records::html::line_chart::{Drawn, Line, LineChart};
+use records::html::line_chart::{Line, LineChart, LineStyle};
 use records::html::plot::{Axis, Plot, Scale, Series, Shape, Unit};
 use records::html::waterfall::{Span, Waterfall};
 use records::html::{Report, Section};
@@ -37,18 +37,18 @@ fn tags(page: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// Returns a page with `text` in every place that takes text.
+/// Returns a page with `text` in every field that takes text.
 fn page_of(text: &str) -> String {
     let text = text.to_owned();
     let mut table = Table::new().text(&text).number(&text);
     table.row([text.clone(), text.clone()]);
     let line =
-        |drawn| Line { name: text.clone(), points: vec![(0.0, 0.0), (1.0, 1.0)], hue: 0, drawn };
+        |style| Line { name: text.clone(), points: vec![(0.0, 0.0), (1.0, 1.0)], hue: 0, style };
     let chart = LineChart {
         title: text.clone(),
         x_label: text.clone(),
         y_label: text.clone(),
-        lines: vec![line(Drawn::Solid), line(Drawn::Dashed)],
+        lines: vec![line(LineStyle::Solid), line(LineStyle::Dashed)],
         note: format!("note {text}"),
     };
     let axis = Axis { label: text.clone(), unit: Unit::Time, scale: Scale::FromZero };
@@ -94,7 +94,7 @@ fn full_page() -> String {
 }
 
 /// Asserts that every opened element of `page` is closed, in the correct order.
-fn is_well_formed(page: &str) {
+fn assert_well_formed(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let (head, rest) = page.split_once("<style>").expect("a page has a style");
     let (_, body) = rest.split_once("</style>").expect("a style ends");
@@ -124,7 +124,7 @@ fn sample_page() -> String {
         ("TCP: segment made", 2_400, 4_000, Some(Layer::TcpFixed)),
         ("IP: header", 4_000, 4_400, Some(Layer::Internet)),
         ("written to the wire", 4_400, 9_800, Some(Layer::InterruptOrSystemCall)),
-        ("far side and network", 9_800, 196_000, Some(Layer::FarSideAndNetwork)),
+        ("remote host and network", 9_800, 196_000, Some(Layer::RemoteHostAndNetwork)),
         ("read from the wire", 196_000, 201_100, Some(Layer::InterruptOrSystemCall)),
         ("TCP: segment taken", 201_100, 203_000, Some(Layer::TcpFixed)),
         ("Telnet: one data byte", 203_000, 203_400, Some(Layer::Telnet)),
@@ -147,7 +147,7 @@ fn sample_page() -> String {
 }
 
 #[test]
-fn a_page_asks_nothing_of_the_network_and_runs_nothing() {
+fn a_page_needs_no_network_and_runs_no_script() {
     let page = sample_page();
     let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/sample-report.html");
     std::fs::write(kept, &page).unwrap();
@@ -162,11 +162,11 @@ fn a_page_asks_nothing_of_the_network_and_runs_nothing() {
 }
 
 #[test]
-fn a_page_with_every_picture_is_well_formed_and_contains_them() {
+fn a_page_with_every_chart_is_well_formed_and_contains_them() {
     let page = full_page();
     let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-report.html");
     std::fs::write(kept, &page).unwrap();
-    is_well_formed(&page);
+    assert_well_formed(&page);
     for title in [
         "Echo histogram",
         "Echo CDF",
@@ -180,7 +180,7 @@ fn a_page_with_every_picture_is_well_formed_and_contains_them() {
 }
 
 #[test]
-fn every_picture_has_a_role_a_label_and_a_table_beside_it() {
+fn every_chart_has_a_role_a_label_and_a_table_beside_it() {
     let page = sample_page();
     let pictures = page.matches("<svg class=\"wide\"").count();
     assert_eq!(page.matches("role=\"img\" aria-label=\"").count(), 2 * pictures);
@@ -190,7 +190,7 @@ fn every_picture_has_a_role_a_label_and_a_table_beside_it() {
 }
 
 #[test]
-fn a_page_says_its_policy_before_anything_else_of_its_own() {
+fn a_page_declares_its_policy_first() {
     let page = sample_page();
     let policy = page.find("Content-Security-Policy").unwrap();
     assert!(policy < page.find("<title>").unwrap());

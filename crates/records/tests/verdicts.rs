@@ -1,6 +1,6 @@
 //! The decision table of the verdict, case by case.
 
-use records::measurement::{Echo, Screenful, TcpFigures};
+use records::measurement::{Echo, Screenful, TcpStats};
 use records::verdict::{Limit, limit, verdict};
 use records::{Layer, LayerTime, Measurement};
 
@@ -39,11 +39,11 @@ fn screenful(total_ns: u64, gap_ns: u64, parts: &[(Layer, u64)]) -> Screenful {
         bytes: 2_000,
         cells: 1_920,
         first_to_last_ns: total_ns,
-        asked_to_last_ns: None,
+        request_to_last_ns: None,
         first_byte_wait_ns: None,
         error: None,
         segments_in: Some(4),
-        stalls_ns: Some(gap_ns),
+        longest_gap_ns: Some(gap_ns),
         layers: layers(total_ns, parts),
         arrivals: Vec::new(),
     }
@@ -59,8 +59,8 @@ fn said(measured: &Measurement) -> String {
     records::table::wrap(&verdict(measured), 80).join("\n")
 }
 
-fn tcp(rtt_ns: u64, retransmissions: u64) -> TcpFigures {
-    TcpFigures {
+fn tcp(rtt_ns: u64, retransmissions: u64) -> TcpStats {
+    TcpStats {
         rtt_ns: Some(rtt_ns),
         retransmissions: Some(retransmissions),
         segments_out: Some(400),
@@ -69,11 +69,10 @@ fn tcp(rtt_ns: u64, retransmissions: u64) -> TcpFigures {
 }
 
 #[test]
-fn without_echo_and_screenful_nothing_is_said() {
+fn without_echo_and_screenful_there_is_no_verdict() {
     assert_eq!(limit(&blank()), Limit::NothingMeasured);
     insta::assert_snapshot!(said(&blank()), @r"
-    Neither an echo nor a screenful was measured, so what limits this login is
-    unknown.
+    The cause is unknown: neither an echo nor a screenful was measured.
     ");
 }
 
@@ -83,8 +82,8 @@ fn seven_echoes_are_too_few() {
     measured.echo = Some(Echo { samples: 7, ..echo(2 * MS, &[]) });
     assert_eq!(limit(&measured), Limit::TooFewSamples);
     insta::assert_snapshot!(said(&measured), @r"
-    Only 7 echoes were measured, with a median of 2.00 ms: 20 are the least for a
-    verdict, and 200 for a 99th percentile.
+    Only 7 echoes were measured, with a median of 2.00 ms: a verdict requires at
+    least 20, and a 99th percentile 200.
     ");
 }
 
@@ -95,8 +94,9 @@ fn one_segment_in_a_hundred_sent_again_is_the_limit() {
     measured.tcp = Some(tcp(18 * MS, 4));
     assert_eq!(limit(&measured), Limit::Retransmissions);
     insta::assert_snapshot!(said(&measured), @r"
-    Loss limits this login: 4 of 400 segments (1 %) had to be sent again and the
-    longest echo took 80.0 ms; without loss it could be the shortest, 10.0 ms.
+    Packet loss limits this login: 4 of 400 segments (1 %) were retransmitted, and
+    the longest echo took 80.0 ms; the shortest, without loss, took 10.0 ms. Check
+    the links of the path for errors.
     ");
 }
 
@@ -107,8 +107,8 @@ fn fewer_segments_sent_again_are_mentioned() {
     measured.tcp = Some(tcp(75 * MS, 1));
     assert_eq!(limit(&measured), Limit::RoundTrip);
     insta::assert_snapshot!(said(&measured), @"
-    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; nothing on
-    this side can make it less than 75.0 ms; 1 of 400 segments had to be sent again.
+    The round-trip time of the network, 75.0 ms, is 94 % of an echo of 80.0 ms; no
+    setting on this host can reduce it; 1 of 400 segments was retransmitted.
     ");
 }
 
@@ -120,9 +120,9 @@ fn a_gap_of_forty_milliseconds_is_nagle_against_a_delayed_ack() {
     measured.tcp = Some(tcp(MS / 10, 0));
     assert_eq!(limit(&measured), Limit::NagleStall);
     insta::assert_snapshot!(said(&measured), @r"
-    A screenful of 43.5 ms holds one stall of 42.1 ms, where Nagle's algorithm on
-    the far side waits for a delayed ACK from this side; with TCP_NODELAY there, or
-    with every segment acknowledged at once here, it could be 1.40 ms.
+    Nagle's algorithm on the remote host costs 42.1 ms of the 43.5 ms of a screenful
+    (97 %): it waits for a delayed ACK from this host, without which the screenful
+    takes 1.40 ms. Set TCP_NODELAY there, or disable delayed acknowledgments here.
     ");
 }
 
@@ -152,10 +152,10 @@ fn two_personal_computers_wait_for_the_line_and_for_the_screen() {
     measured.screenful = Some(screenful(2_799 * MS, 500 * MS, &drawn));
     assert_eq!(limit(&measured), Limit::Line);
     insta::assert_snapshot!(said(&measured), @r"
-    The line at 9,600 bit/s takes 82 % of an echo of 122 ms; with nothing but the
-    line it could be 100 ms, and 22.9 ms with compressed headers (RFC 1144), which
-    save 77.1 ms; the terminal takes 76 % of a screenful of 2.80 s, which could be
-    2.13 s.
+    The serial line at 9,600 bit/s takes 82 % of an echo of 122 ms; without other
+    parts it would take 100 ms, and 22.9 ms with compressed headers (RFC 1144),
+    which save 77.1 ms; the terminal takes 76 % of a screenful of 2.80 s, which
+    would take 2.13 s without other parts.
     ");
 }
 
@@ -165,8 +165,8 @@ fn a_line_with_compressed_headers_has_nothing_more_to_save() {
     measured.via = "serial:/dev/ttyS0?baud=9600&link=slip".to_owned();
     measured.echo = Some(echo(20 * MS, &[(Layer::Line, 18 * MS)]));
     insta::assert_snapshot!(said(&measured), @r"
-    The line at 9,600 bit/s takes 90 % of an echo of 20.0 ms; with nothing but the
-    line it could be 18.0 ms, and less than 25 ms is not noticed.
+    The serial line at 9,600 bit/s takes 90 % of an echo of 20.0 ms; without other
+    parts it would take 18.0 ms; users do not notice less than 25 ms.
     ");
 }
 
@@ -175,8 +175,8 @@ fn a_line_of_unknown_rate_is_named_without_it() {
     let mut measured = blank();
     measured.echo = Some(echo(400 * MS, &[(Layer::Line, 300 * MS)]));
     insta::assert_snapshot!(said(&measured), @r"
-    The line takes 75 % of an echo of 400 ms; with nothing but the line it could be
-    300 ms, while a person finds more than 250 ms unacceptable.
+    The serial line takes 75 % of an echo of 400 ms; without other parts it would
+    take 300 ms; more than 250 ms is unacceptable to users.
     ");
 }
 
@@ -188,9 +188,8 @@ fn a_far_network_is_named_with_its_round_trip() {
     measured.tcp = Some(tcp(290 * MS, 0));
     assert_eq!(limit(&measured), Limit::RoundTrip);
     insta::assert_snapshot!(said(&measured), @"
-    The network's round trip of 280 ms is 93 % of an echo of 300 ms; nothing on this
-    side can make it less than 280 ms, while a person finds more than 250 ms
-    unacceptable.
+    The round-trip time of the network, 280 ms, is 93 % of an echo of 300 ms; no
+    setting on this host can reduce it; more than 250 ms is unacceptable to users.
     ");
 }
 
@@ -199,33 +198,33 @@ fn a_slow_host_on_a_fast_network_is_named() {
     let mut measured = blank();
     measured.echo = Some(echo(30 * MS, &[(Layer::Terminal, MS)]));
     measured.tcp = Some(tcp(2 * MS, 0));
-    assert_eq!(limit(&measured), Limit::FarSide);
+    assert_eq!(limit(&measured), Limit::RemoteHost);
     insta::assert_snapshot!(said(&measured), @r"
-    The far host takes 90 % of an echo of 30.0 ms, and the network's round trip only
-    2.00 ms; with nothing but the far side it could be 29.0 ms.
+    The remote host takes 90 % of an echo of 30.0 ms, and the round trip of the
+    network only 2.00 ms; without the local parts it would take 29.0 ms.
     ");
 }
 
 #[test]
-fn without_a_round_trip_far_side_and_network_are_one() {
+fn without_a_round_trip_time_remote_host_and_network_are_one() {
     let mut measured = blank();
     measured.echo = Some(echo(210_000, &[(Layer::Telnet, 8_000)]));
-    assert_eq!(limit(&measured), Limit::FarSideAndNetwork);
+    assert_eq!(limit(&measured), Limit::RemoteHostAndNetwork);
     insta::assert_snapshot!(said(&measured), @r"
-    Far side and network take 96 % of an echo of 210 µs; with nothing but the far
-    side it could be 202 µs, and less than 25 ms is not noticed.
+    The remote host and the network take 96 % of an echo of 210 µs; without the
+    local parts it would take 202 µs; users do not notice less than 25 ms.
     ");
 }
 
 #[test]
-fn our_own_software_is_named_with_its_dearest_layer() {
+fn our_own_software_is_named_with_its_most_expensive_layer() {
     let mut measured = blank();
     let own = [(Layer::Terminal, 2 * MS), (Layer::Telnet, MS / 2)];
     measured.echo = Some(echo(3 * MS, &own));
-    assert_eq!(limit(&measured), Limit::OwnProcessor);
+    assert_eq!(limit(&measured), Limit::LocalProcessor);
     insta::assert_snapshot!(said(&measured), @r"
-    Our own software takes 83 % of an echo of 3.00 ms (most of it: terminal, 2.00
-    ms); if it cost nothing it could be 500 µs, and less than 25 ms is not noticed.
+    The local software takes 83 % of an echo of 3.00 ms (largest part: terminal,
+    2.00 ms); without it, it would take 500 µs; users do not notice less than 25 ms.
     ");
 }
 
@@ -236,9 +235,10 @@ fn system_calls_are_kept_apart_from_our_own_software() {
     measured.echo = Some(echo(301_000, &parts));
     assert_eq!(limit(&measured), Limit::SystemCalls);
     insta::assert_snapshot!(said(&measured), @"
-    System calls take 83 % of an echo of 301 µs, and where the far side is on this
-    machine the kernel works in them for both; our own layers take 3.20 µs, and if
-    the calls cost nothing it could be 50.2 µs, and less than 25 ms is not noticed.
+    System calls take 83 % of an echo of 301 µs, and the local layers 3.20 µs;
+    without the calls it would take 50.2 µs; if the remote host is on this machine,
+    the calls include kernel work for both hosts; users do not notice less than 25
+    ms.
     ");
 }
 
@@ -248,8 +248,8 @@ fn a_screenful_alone_may_be_limited_by_the_terminal() {
     measured.screenful = Some(screenful(10 * MS, MS, &[(Layer::Terminal, 8 * MS)]));
     assert_eq!(limit(&measured), Limit::Terminal);
     insta::assert_snapshot!(said(&measured), @r"
-    The terminal takes 80 % of a screenful of 10.0 ms; with nothing but the terminal
-    it could be 8.00 ms.
+    The terminal takes 80 % of a screenful of 10.0 ms; without other parts it would
+    take 8.00 ms.
     ");
 }
 
@@ -259,8 +259,8 @@ fn a_screenful_alone_on_a_line_saves_the_headers_of_its_segments() {
     measured.via = "serial:/dev/ttyS0?baud=19200".to_owned();
     measured.screenful = Some(screenful(1_300 * MS, MS, &[(Layer::Line, 1_100 * MS)]));
     insta::assert_snapshot!(said(&measured), @r"
-    The line at 19,200 bit/s takes 85 % of a screenful of 1.30 s; with nothing but
-    the line it could be 1.10 s, and 1.02 s with compressed headers (RFC 1144),
+    The serial line at 19,200 bit/s takes 85 % of a screenful of 1.30 s; without
+    other parts it would take 1.10 s, and 1.02 s with compressed headers (RFC 1144),
     which save 77.1 ms.
     ");
 }
@@ -270,18 +270,18 @@ fn an_echo_without_any_layer_is_of_unknown_cause() {
     let mut measured = blank();
     measured.echo = Some(Echo { layers: Vec::new(), ..echo(30 * MS, &[]) });
     assert_eq!(limit(&measured), Limit::Unknown);
-    assert_eq!(said(&measured), "An echo takes 30.0 ms, and where the time goes is unknown.");
+    assert_eq!(said(&measured), "An echo takes 30.0 ms, and its parts are unknown.");
 }
 
 #[test]
 fn segments_sent_again_are_mentioned_when_those_sent_are_unknown() {
     let mut measured = blank();
     measured.echo = Some(echo(80 * MS, &[]));
-    measured.tcp = Some(TcpFigures { segments_out: None, ..tcp(75 * MS, 3) });
+    measured.tcp = Some(TcpStats { segments_out: None, ..tcp(75 * MS, 3) });
     assert_eq!(limit(&measured), Limit::RoundTrip);
     insta::assert_snapshot!(said(&measured), @"
-    The network's round trip of 75.0 ms is 94 % of an echo of 80.0 ms; nothing on
-    this side can make it less than 75.0 ms; 3 segments had to be sent again.
+    The round-trip time of the network, 75.0 ms, is 94 % of an echo of 80.0 ms; no
+    setting on this host can reduce it; 3 segments were retransmitted.
     ");
 }
 
@@ -289,7 +289,7 @@ fn segments_sent_again_are_mentioned_when_those_sent_are_unknown() {
 fn one_segment_sent_again_in_a_short_run_is_no_limit() {
     let mut measured = blank();
     measured.echo = Some(echo(80 * MS, &[]));
-    measured.tcp = Some(TcpFigures { segments_out: Some(40), ..tcp(75 * MS, 1) });
+    measured.tcp = Some(TcpStats { segments_out: Some(40), ..tcp(75 * MS, 1) });
     assert_eq!(limit(&measured), Limit::RoundTrip);
 }
 
@@ -307,13 +307,14 @@ fn an_echo_of_microseconds_has_the_same_verdict_whichever_part_is_larger() {
     assert_eq!(said, [Limit::NothingStandsOut; 3]);
     assert_eq!(
         verdict(&one),
-        "Of an echo of 42.0 µs the far side with the network takes 24.0 µs and system calls 9.00 µs: \
-         neither exceeds the other by more than chance, 100 µs, and less than 25 ms is not noticed."
+        "The remote host with the network takes 24.0 µs and system calls 9.00 µs of an echo of \
+         42.0 µs: the difference is within the error of 100 µs; users do not notice less than 25 \
+         ms."
     );
 }
 
 #[test]
-fn half_of_a_short_way_is_no_more_the_networks_than_the_hosts() {
+fn a_short_wait_in_equal_parts_is_charged_to_neither_network_nor_host() {
     let mut measured = blank();
     measured.echo = Some(echo(200_000, &[]));
     for rtt_ns in [90_000, 110_000] {
@@ -325,7 +326,7 @@ fn half_of_a_short_way_is_no_more_the_networks_than_the_hosts() {
 }
 
 #[test]
-fn on_a_busy_machine_the_parts_of_an_echo_are_chance() {
+fn on_a_busy_machine_the_parts_of_an_echo_are_random() {
     let mut measured = blank();
     for (echo_ns, rtt_ns) in [(2_810_000, 1_370_000), (4_130_000, 1_320_000)] {
         measured.echo = Some(Echo { min_ns: 90_000, ..echo(echo_ns, &[]) });
@@ -334,7 +335,8 @@ fn on_a_busy_machine_the_parts_of_an_echo_are_chance() {
     }
     assert_eq!(
         verdict(&measured),
-        "Of an echo of 4.13 ms the network's round trip takes 1.32 ms and the far host 2.81 ms: neither \
-         exceeds the other by more than chance, 2.02 ms, and less than 25 ms is not noticed."
+        "The round trip of the network takes 1.32 ms and the remote host 2.81 ms of an echo of \
+         4.13 ms: the difference is within the error of 2.02 ms; users do not notice less than 25 \
+         ms."
     );
 }

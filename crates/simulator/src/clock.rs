@@ -22,21 +22,21 @@ impl Reading {
 pub struct LocalClock {
     /// Rate error in parts per million; negative for a slow clock.
     pub gain_ppm: i32,
-    /// Time at which it jumps ahead, like the clock of a machine that was suspended.
+    /// Time at which the clock jumps ahead, like the clock of a machine that was suspended.
     pub jumps_at: Instant,
     /// Length of the jump.
     pub jump: Duration,
 }
 
 impl LocalClock {
-    /// Returns the reading at a time of the world.
+    /// Returns the reading of this clock at the time `at` of the world.
     #[must_use]
     pub fn reading(&self, at: Instant) -> Reading {
         let jump = if at >= self.jumps_at { self.jump } else { Duration::ZERO };
         Reading(self.without_jump(at) + jump)
     }
 
-    /// Returns the first time of the world at which the clock reads at least `reading`.
+    /// Returns the first time of the world at which this clock reads at least `reading`.
     #[must_use]
     pub fn when(&self, Reading(reading): Reading) -> Instant {
         if *self == Self::default() {
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_deadline_is_met_at_the_first_moment_at_which_the_clock_reads_it(
+        fn a_deadline_is_met_when_the_clock_first_reads_it(
             gain_ppm in -10_000..10_000_i32,
             jumps_at in 0..1_000_000_000_000_u64,
             jump in 0..100_000_000_000_u64,

@@ -1,21 +1,21 @@
 //! The packet concentrator of TM-233 (§2.4, §6.3): LLP to a personal computer on one side, a fast
 //! network on the other, and a few packet buffers between them.
 //!
-//! It implements [`Medium`] for a world. The bytes of the personal computer arrive one by one over
-//! a serial line and go into an LLP instance; a complete packet is forwarded to the network without
-//! delay. Datagrams of the network arrive as fast as the remote host sends them, wait in the
-//! buffers, and leave by LLP, one byte at a time. A packet without a free buffer is dropped. A
-//! packet that closely follows another is dropped at random: the fault that the thesis found in its
-//! concentrator.
+//! The concentrator implements [`Medium`] for a world. The bytes of the personal computer arrive
+//! one by one over a serial line and go into an LLP instance; a complete packet is forwarded to the
+//! network without delay. Datagrams of the network arrive as fast as the remote host sends them,
+//! wait in the buffers, and leave by LLP, one byte at a time. A packet without a free buffer is
+//! dropped. A packet that closely follows another is dropped at random: the fault that the thesis
+//! found in its concentrator.
 
-use crate::line::Line;
 use crate::medium::{Arrival, Medium};
+use crate::transmission_line::Line;
 use crate::world::Side;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::link::{Event, Llp};
 use protocols::meter::{Clock, Meter};
 use protocols::packet::Pool;
+use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,9 +30,10 @@ pub struct Settings {
     pub mtu: usize,
     /// Packet buffers for both directions.
     pub buffers: usize,
-    /// A packet of the network that follows the previous one within this time may be dropped.
+    /// Time after a packet from the network within which the next one may be dropped.
     pub burst: Duration,
-    /// Probability of such a drop, in parts per million.
+    /// Probability that a packet within `burst` of the previous one is dropped, in parts per
+    /// million.
     pub burst_loss_ppm: u32,
     /// Delay from the concentrator to the remote host, one way.
     pub path: Duration,
@@ -41,13 +42,13 @@ pub struct Settings {
 /// Counts of dropped packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Dropped for lack of a buffer.
+    /// Packets dropped for lack of a buffer.
     pub overflows: u64,
-    /// Dropped because they closely followed another packet.
+    /// Packets dropped because they closely followed another packet.
     pub in_bursts: u64,
 }
 
-/// Data in transit to the concentrator.
+/// Data that will arrive at the concentrator.
 #[derive(Debug)]
 enum Input {
     /// Bytes of the serial line.
@@ -89,8 +90,8 @@ impl Concentrator {
         }
     }
 
-    /// Enables TCP header compression (RFC 1144) in its LLP; the personal computer must do the
-    /// same.
+    /// Enables TCP header compression (RFC 1144) in the LLP of the concentrator; the LLP of the
+    /// personal computer needs it too.
     #[must_use]
     pub fn with_header_compression(mut self) -> Self {
         self.llp = self.llp.with_header_compression();
@@ -102,25 +103,25 @@ impl Concentrator {
         self.inputs.insert((at, self.numbered), input);
     }
 
-    fn take(&mut self, input: Input, now: Instant, chance: &mut Chance) {
+    fn take(&mut self, input: Input, now: Instant, rng: &mut Rng) {
         match input {
             Input::Line(bytes) => {
-                let mut cx = Cx { now, chance, meter: &mut self.meter };
+                let mut cx = Cx { now, rng, meter: &mut self.meter };
                 self.llp.receive(&bytes, &mut self.pool, &mut cx);
             }
-            Input::Network(datagram) => self.take_datagram(&datagram, now, chance),
+            Input::Network(datagram) => self.take_datagram(&datagram, now, rng),
         }
     }
 
-    fn take_datagram(&mut self, datagram: &[u8], now: Instant, chance: &mut Chance) {
+    fn take_datagram(&mut self, datagram: &[u8], now: Instant, rng: &mut Rng) {
         let before = self.last_of_network.replace(now);
         let is_close = before.is_some_and(|before| now - before < self.settings.burst);
         let mut dropped = self.dropped.get();
-        if is_close && chance.happens(self.settings.burst_loss_ppm) {
+        if is_close && rng.happens(self.settings.burst_loss_ppm) {
             dropped.in_bursts += 1;
         } else if let Some(mut packet) = self.pool.take(&mut self.meter) {
             packet.extend(datagram);
-            let mut cx = Cx { now, chance, meter: &mut self.meter };
+            let mut cx = Cx { now, rng, meter: &mut self.meter };
             if let Err(packet) = self.llp.send(packet, &mut cx) {
                 dropped.overflows += 1;
                 self.pool.put(packet);
@@ -132,9 +133,9 @@ impl Concentrator {
     }
 
     /// Forwards the data received over the line, and gives the line its next byte if it is idle.
-    fn pump(&mut self, now: Instant, chance: &mut Chance) -> Vec<Arrival> {
+    fn pump(&mut self, now: Instant, rng: &mut Rng) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
-        let mut cx = Cx { now, chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng, meter: &mut self.meter };
         if self.sending_until <= now {
             let mut bytes = Vec::new();
             if self.llp.transmit_into(&mut bytes, 1, &mut cx) > 0 {
@@ -146,7 +147,8 @@ impl Concentrator {
             let is_received = matches!(event, Event::Received(_));
             let Some(packet) = event.into_packet() else { continue };
             if is_received {
-                let (at, bytes) = (now + self.settings.path, packet.data().to_vec());
+                let at = now + self.settings.path;
+                let bytes = packet.data().to_vec();
                 arrivals.push(Arrival { to: Side::Server, at, bytes });
             }
             self.pool.put(packet);
@@ -161,7 +163,7 @@ impl Medium for Concentrator {
         from: Side,
         sent_at: Instant,
         bytes: Vec<u8>,
-        _chance: &mut Chance,
+        _rng: &mut Rng,
     ) -> Vec<Arrival> {
         match from {
             Side::User => self.await_input(sent_at, Input::Line(bytes)),
@@ -176,17 +178,17 @@ impl Medium for Concentrator {
         [input, line, self.llp.deadline()].into_iter().flatten().min()
     }
 
-    fn timeout(&mut self, now: Instant, chance: &mut Chance) -> Vec<Arrival> {
+    fn timeout(&mut self, now: Instant, rng: &mut Rng) -> Vec<Arrival> {
         while let Some(entry) = self.inputs.first_entry() {
             if entry.key().0 > now {
                 break;
             }
             let input = entry.remove();
-            self.take(input, now, chance);
+            self.take(input, now, rng);
         }
         if self.llp.deadline().is_some_and(|deadline| deadline <= now) {
-            self.llp.timeout(&mut Cx { now, chance, meter: &mut self.meter });
+            self.llp.timeout(&mut Cx { now, rng, meter: &mut self.meter });
         }
-        self.pump(now, chance)
+        self.pump(now, rng)
     }
 }

@@ -1,14 +1,14 @@
 //! Pairs of hosts that share one link, with a router on either side of it.
 //!
 //! Every pair has its own path to the routers, with its own delay and faults. Each direction of the
-//! link has one drop-tail queue. The work of the hosts takes no time here, so that only the network
-//! and the protocols are measured.
+//! link has one drop-tail queue. The work of the hosts takes no time, so that only the network and
+//! the protocols are measured.
 
 use crate::clock::Reading;
 use crate::faults::Faults;
 use crate::host::{Host, Machine};
 use crate::world::{Side, Stuck};
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::station::Application;
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A link without effect.
+    /// A link without delay and drops.
     pub const NONE: Self = Self { rate_bps: None, queue_bytes: usize::MAX };
 }
 
-/// The path of one pair.
+/// The path between the two hosts of one pair, besides the shared link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Delay from user to server, after the link.
@@ -46,10 +46,10 @@ pub struct Pair<A, B> {
     /// The host that accepts the connection.
     pub server: Host<B>,
     path: Path,
-    /// The current timer of each host; events for any other time are ignored.
+    /// Time for which the timer of each host is set; timer events for any other time are ignored.
     timers: [Option<Instant>; 2],
     /// Random number generators for the faults of each direction.
-    chances: [Chance; 2],
+    rngs: [Rng; 2],
 }
 
 impl<A: Application, B: Application> Pair<A, B> {
@@ -61,7 +61,7 @@ impl<A: Application, B: Application> Pair<A, B> {
     }
 }
 
-/// One direction of the link.
+/// Queue of one direction of the link.
 #[derive(Debug)]
 struct Queue {
     bottleneck: Bottleneck,
@@ -76,7 +76,8 @@ impl Queue {
         Self { bottleneck, free_at: Instant::ZERO, carried: 0, dropped: 0 }
     }
 
-    /// Enqueues `len` bytes and returns the time at which the last bit is sent, or drops them.
+    /// Enqueues a datagram of `len` bytes and returns the time at which its last bit is sent;
+    /// `None` if the queue is full and the datagram is dropped.
     fn take(&mut self, len: usize, now: Instant) -> Option<Instant> {
         let taken = self.room_for(len, now);
         *(if taken.is_some() { &mut self.carried } else { &mut self.dropped }) += 1;
@@ -98,7 +99,7 @@ impl Queue {
 const NANOS: u128 = 1_000_000_000;
 
 #[derive(Debug)]
-enum Happening {
+enum Event {
     /// A datagram arrives at a host.
     Arrival { pair: usize, to: Side, bytes: Vec<u8> },
     /// A timer of a host that was set for `at` expires.
@@ -114,8 +115,8 @@ pub struct Dumbbell<A, B> {
     queues: [Queue; 2],
     now: Instant,
     seed: u64,
-    agenda: BTreeMap<(Instant, u64), Happening>,
-    happened: u64,
+    event_queue: BTreeMap<(Instant, u64), Event>,
+    event_count: u64,
 }
 
 impl<A: Application, B: Application> Dumbbell<A, B> {
@@ -127,17 +128,17 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
             queues: [Queue::new(bottleneck), Queue::new(bottleneck)],
             now: Instant::ZERO,
             seed,
-            agenda: BTreeMap::new(),
-            happened: 0,
+            event_queue: BTreeMap::new(),
+            event_count: 0,
         }
     }
 
     /// Adds two hosts, whose processing costs must be zero.
     pub fn add(&mut self, user: Host<A>, server: Host<B>, path: Path) {
         let number = self.pairs.len() as u64;
-        let mut chance = Chance::from_seed(self.seed ^ number.rotate_right(16));
-        let chances = [0; 2].map(|_| Chance::from_seed(chance.next_u64()));
-        self.pairs.push(Pair { user, server, path, timers: [None; 2], chances });
+        let mut rng = Rng::from_seed(self.seed ^ number.rotate_right(16));
+        let rngs = [0; 2].map(|_| Rng::from_seed(rng.next_u64()));
+        self.pairs.push(Pair { user, server, path, timers: [None; 2], rngs });
     }
 
     /// Returns the current virtual time.
@@ -148,7 +149,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
 
     /// Returns how many datagrams the link has carried and dropped, in both directions together.
     #[must_use]
-    pub fn carried_and_dropped(&self) -> (u64, u64) {
+    pub(crate) fn carried_and_dropped(&self) -> (u64, u64) {
         let sum = |count: fn(&Queue) -> u64| self.queues.iter().map(count).sum();
         (sum(|queue| queue.carried), sum(|queue| queue.dropped))
     }
@@ -157,33 +158,34 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
     ///
     /// # Errors
     ///
-    /// Returns an error if no event and no timer is left before that.
+    /// Returns an error if no event and no timer is left before `is_done` returns true.
     pub fn drive(&mut self, mut is_done: impl FnMut(&Self) -> bool) -> Result<(), Stuck> {
         for pair in 0..self.pairs.len() {
             self.run(pair, Side::User);
             self.run(pair, Side::Server);
         }
         while !is_done(self) {
-            let Some(((at, _), happening)) = self.agenda.pop_first() else {
+            let Some(((at, _), event)) = self.event_queue.pop_first() else {
                 return Err(Stuck { at: self.now, seed: self.seed });
             };
             self.now = self.now.max(at);
-            self.happen(happening);
+            self.process_event(event);
         }
         Ok(())
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn process_event(&mut self, event: Event) {
         let now = self.now;
-        match happening {
-            Happening::Arrival { pair, to, bytes } => {
-                let Some(place) = self.pairs.get_mut(pair) else { return };
-                place.machine(to).interrupt(&bytes, Reading(now));
+        match event {
+            Event::Arrival { pair, to, bytes } => {
+                let Some(pair_state) = self.pairs.get_mut(pair) else { return };
+                pair_state.machine(to).interrupt(&bytes, Reading(now));
                 self.run(pair, to);
             }
-            Happening::Timer { pair, host, at } => {
-                let place = self.pairs.get_mut(pair);
-                let timer = place.and_then(|place| place.timers.get_mut(host as usize));
+            Event::Timer { pair, host, at } => {
+                let pair_state = self.pairs.get_mut(pair);
+                let timer =
+                    pair_state.and_then(|pair_state| pair_state.timers.get_mut(host as usize));
                 if timer.and_then(|timer| timer.take_if(|timer| *timer == at)).is_some() {
                     self.run(pair, host);
                 }
@@ -194,11 +196,11 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
     /// Runs all pending work of a host at the current time, and sends its output.
     fn run(&mut self, pair: usize, side: Side) {
         let now = self.now;
-        while let Some(place) = self.pairs.get_mut(pair) {
-            let machine = place.machine(side);
-            let bytes = machine.give(usize::MAX, Reading(now));
+        while let Some(pair_state) = self.pairs.get_mut(pair) {
+            let machine = pair_state.machine(side);
+            let bytes = machine.next_output(usize::MAX, Reading(now));
             if !bytes.is_empty() {
-                machine.gone_out(bytes.len(), Reading(now));
+                machine.on_sent(bytes.len(), Reading(now));
                 self.carry(pair, side, bytes);
             } else if machine.run_step(Reading(now)).is_none() {
                 break;
@@ -209,36 +211,36 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
 
     fn carry(&mut self, pair: usize, from: Side, bytes: Vec<u8>) {
         let now = self.now;
-        let (Some(queue), Some(place)) =
+        let (Some(queue), Some(pair_state)) =
             (self.queues.get_mut(from as usize), self.pairs.get_mut(pair))
         else {
             return;
         };
-        let Some(gone_at) = queue.take(bytes.len(), now) else { return };
-        let Some(chance) = place.chances.get_mut(from as usize) else { return };
-        let delay = if from == Side::User { place.path.there } else { place.path.back };
-        for (late, bytes) in place.path.faults.befall(bytes, chance) {
-            let at = gone_at + delay + late;
-            self.plan(at, Happening::Arrival { pair, to: from.other(), bytes });
+        let Some(left_link_at) = queue.take(bytes.len(), now) else { return };
+        let Some(rng) = pair_state.rngs.get_mut(from as usize) else { return };
+        let delay = if from == Side::User { pair_state.path.there } else { pair_state.path.back };
+        for (late, bytes) in pair_state.path.faults.apply(bytes, rng) {
+            let at = left_link_at + delay + late;
+            self.schedule(at, Event::Arrival { pair, to: from.other(), bytes });
         }
     }
 
     fn set_timer(&mut self, pair: usize, side: Side) {
         let now = self.now;
-        let Some(place) = self.pairs.get_mut(pair) else { return };
-        // Its hosts' clocks agree with the time of the world.
-        let Some(Reading(deadline)) = place.machine(side).deadline() else { return };
+        let Some(pair_state) = self.pairs.get_mut(pair) else { return };
+        // The clocks of these hosts show the time of the world.
+        let Some(Reading(deadline)) = pair_state.machine(side).deadline() else { return };
         let deadline = deadline.max(now);
-        let Some(timer) = place.timers.get_mut(side as usize) else { return };
-        if timer.is_none_or(|planned| deadline < planned) {
+        let Some(timer) = pair_state.timers.get_mut(side as usize) else { return };
+        if timer.is_none_or(|scheduled| deadline < scheduled) {
             *timer = Some(deadline);
-            self.plan(deadline, Happening::Timer { pair, host: side, at: deadline });
+            self.schedule(deadline, Event::Timer { pair, host: side, at: deadline });
         }
     }
 
-    fn plan(&mut self, at: Instant, happening: Happening) {
-        self.happened += 1;
-        self.agenda.insert((at, self.happened), happening);
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.event_count += 1;
+        self.event_queue.insert((at, self.event_count), event);
     }
 }
 
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_carries_one_datagram_after_the_other() {
+    fn a_link_transmits_datagrams_sequentially() {
         // At 1 Mbit/s, 1,250 bytes take 10 ms.
         let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 10_000 });
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
@@ -257,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_the_queue_full_is_dropped_and_counted() {
+    fn a_datagram_that_exceeds_the_queue_is_dropped_and_counted() {
         let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 2_500 });
         let taken = (0..3).filter_map(|_| queue.take(1_250, Instant::ZERO)).count();
         assert_eq!((taken, queue.carried, queue.dropped), (2, 2, 1));
     }
 
     #[test]
-    fn a_link_that_nobody_notices_takes_no_time_and_drops_nothing() {
+    fn a_link_without_effect_takes_no_time_and_drops_nothing() {
         let mut queue = Queue::new(Bottleneck::NONE);
         assert!((0..1_000).all(|_| queue.take(65_535, Instant::ZERO) == Some(Instant::ZERO)));
     }

@@ -1,6 +1,6 @@
 //! Faults of a line, drawn from a seed.
 
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::time::Duration;
 
 /// Probability of each fault, in parts per million.
@@ -10,10 +10,10 @@ pub struct Faults {
     pub loss_ppm: u32,
     /// Duplication of a datagram, or of a byte on a serial line.
     pub duplication_ppm: u32,
-    /// Delay of a datagram, so that later ones overtake it. Does not apply to bytes on a serial
-    /// line.
+    /// Delay of a datagram, so that later datagrams overtake it. Does not apply to bytes on a
+    /// serial line.
     pub reordering_ppm: u32,
-    /// Upper bound of that delay.
+    /// Maximum delay of a reordered datagram.
     pub held_back: Duration,
     /// Inversion of a bit.
     pub bit_error_ppm: u32,
@@ -22,28 +22,28 @@ pub struct Faults {
 impl Faults {
     /// Applies the faults to `bytes`: returns the copies that arrive, each with its additional
     /// delay.
-    pub(crate) fn befall(&self, bytes: Vec<u8>, chance: &mut Chance) -> Vec<(Duration, Vec<u8>)> {
-        if chance.happens(self.loss_ppm) {
+    pub(crate) fn apply(&self, bytes: Vec<u8>, rng: &mut Rng) -> Vec<(Duration, Vec<u8>)> {
+        if rng.happens(self.loss_ppm) {
             return Vec::new();
         }
-        let bytes = self.damage(bytes, chance);
-        let copies = if chance.happens(self.duplication_ppm) { 2 } else { 1 };
-        (0..copies).map(|_| (self.delay(chance), bytes.clone())).collect()
+        let bytes = self.damage(bytes, rng);
+        let copies = if rng.happens(self.duplication_ppm) { 2 } else { 1 };
+        (0..copies).map(|_| (self.delay(rng), bytes.clone())).collect()
     }
 
-    fn delay(&self, chance: &mut Chance) -> Duration {
-        if !chance.happens(self.reordering_ppm) {
+    fn delay(&self, rng: &mut Rng) -> Duration {
+        if !rng.happens(self.reordering_ppm) {
             return Duration::ZERO;
         }
         let longest = u64::try_from(self.held_back.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(chance.below(longest))
+        Duration::from_nanos(rng.below(longest))
     }
 
-    fn damage(&self, mut bytes: Vec<u8>, chance: &mut Chance) -> Vec<u8> {
+    fn damage(&self, mut bytes: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
         if self.bit_error_ppm > 0 {
             for byte in &mut bytes {
                 for bit in 0..8 {
-                    if chance.happens(self.bit_error_ppm) {
+                    if rng.happens(self.bit_error_ppm) {
                         *byte ^= 1 << bit;
                     }
                 }
@@ -58,13 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_faults_what_is_sent_arrives_once_and_at_once() {
-        let arrived = Faults::default().befall(vec![1, 2, 3], &mut Chance::from_seed(1));
+    fn without_faults_bytes_arrive_once_and_without_delay() {
+        let arrived = Faults::default().apply(vec![1, 2, 3], &mut Rng::from_seed(1));
         assert_eq!(arrived, [(Duration::ZERO, vec![1, 2, 3])]);
     }
 
     #[test]
-    fn each_fault_happens_as_often_as_it_is_set() {
+    fn each_fault_occurs_with_its_configured_probability() {
         let faults = Faults {
             loss_ppm: 100_000,
             duplication_ppm: 100_000,
@@ -72,10 +72,13 @@ mod tests {
             held_back: Duration::from_millis(10),
             bit_error_ppm: 1_000,
         };
-        let mut chance = Chance::from_seed(1);
-        let (mut lost, mut twice, mut late, mut damaged) = (0, 0, 0, 0);
+        let mut rng = Rng::from_seed(1);
+        let mut lost = 0;
+        let mut twice = 0;
+        let mut late = 0;
+        let mut damaged = 0;
         for _ in 0..100_000 {
-            let arrived = faults.befall(vec![0; 10], &mut chance);
+            let arrived = faults.apply(vec![0; 10], &mut rng);
             lost += u32::from(arrived.is_empty());
             twice += u32::from(arrived.len() == 2);
             late += u32::from(arrived.first().is_some_and(|(delay, _)| !delay.is_zero()));

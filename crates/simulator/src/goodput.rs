@@ -12,11 +12,11 @@ use crate::host::{Host, seed_of};
 use crate::world::{Side, Stuck};
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::chance::Chance;
 use protocols::link::{Datagram, Link};
 use protocols::meter::Costs;
 use protocols::packet::Pool;
-use protocols::station::{Carried, Opening, Settings};
+use protocols::rng::Rng;
+use protocols::station::{Opening, Settings, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Congestion, Profile, ReceiveWindow, SendLimit};
 use std::fmt;
@@ -26,7 +26,7 @@ const MTU_BYTES: usize = 1500;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 20;
-/// Every run ends long before this, unless no more data gets through.
+/// Time limit of a run. A run reaches it only if no more data gets through.
 const LIMIT: Duration = Duration::from_secs(1_000_000);
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
@@ -57,9 +57,9 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Bytes delivered by each flow.
     pub received: Vec<u64>,
-    /// Datagrams that the shared link carried.
+    /// Number of datagrams that the shared link carried.
     pub carried: u64,
-    /// Datagrams that the shared link dropped.
+    /// Number of datagrams that the shared link dropped.
     pub dropped: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Outcome {
 pub enum Failure {
     /// No event is left.
     Stuck(Stuck),
-    /// A connection ended before it had delivered its bytes, at this time.
+    /// A connection ended at this time, before all bytes of its flow were delivered.
     Ended(Instant),
     /// The run exceeded the time limit.
     TooLong,
@@ -79,7 +79,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Stuck(stuck) => stuck.fmt(f),
             Self::Ended(at) => write!(f, "a connection has ended at {at}"),
-            Self::TooLong => write!(f, "no end after {} s", LIMIT.as_secs()),
+            Self::TooLong => write!(f, "the run has not ended after {} s", LIMIT.as_secs()),
         }
     }
 }
@@ -87,7 +87,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Trial {
-    /// One flow of 10 MiB over a path with this round-trip time and loss.
+    /// Creates a trial with one flow of 10 MiB over a path with the given round-trip time and loss.
     #[must_use]
     pub fn lossy(round_trip: Duration, loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Self {
         let faults = Faults { loss_ppm, ..Faults::default() };
@@ -104,8 +104,8 @@ impl Trial {
         }
     }
 
-    /// One flow of `flow_bytes` alone on a link of `rate_bps`, with a queue of half the
-    /// bandwidth-delay product, and buffers that grow from the first to the second of
+    /// Creates a trial with one flow of `flow_bytes` on a link of `rate_bps`, with a queue of half
+    /// the bandwidth-delay product, and buffers that grow from the first to the second size in
     /// `buffers_bytes`.
     #[must_use]
     pub fn alone(
@@ -125,15 +125,16 @@ impl Trial {
         }
     }
 
-    /// Flows that share 200 Mbit/s with a queue of 64 KiB. Each delay is drawn separately for each
-    /// direction, so that the round-trip time is between `least` and `most`.
+    /// Creates a trial with flows that share a link of 200 Mbit/s with a queue of 64 KiB. The delay
+    /// of each direction is drawn separately, so that every round-trip time is between `least` and
+    /// `most`.
     #[must_use]
     pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
-        let mut chance = Chance::from_seed(seed);
+        let mut rng = Rng::from_seed(seed);
         let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
         let least = one_way_ns(least).unwrap_or(u64::MAX);
         let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
-        let mut delay = || Duration::from_nanos(least + chance.below(span.saturating_add(1)));
+        let mut delay = || Duration::from_nanos(least + rng.below(span.saturating_add(1)));
         let path = |_| Path { there: delay(), back: delay(), faults: Faults::default() };
         Self {
             paths: (0..flows).map(path).collect(),
@@ -182,8 +183,9 @@ impl Trial {
         Ok(Outcome { elapsed, received: received.collect(), carried, dropped })
     }
 
-    fn hosts(&self, number: u64) -> (Host<Carried<Source>>, Host<Carried<Sink>>) {
-        let (start, limit) = (self.buffer_start_bytes, self.buffer_bytes);
+    fn hosts(&self, number: u64) -> (Host<TcpStreamApp<Source>>, Host<TcpStreamApp<Sink>>) {
+        let start = self.buffer_start_bytes;
+        let limit = self.buffer_bytes;
         let profile = Profile {
             receive_window: ReceiveWindow::Tuned { start, limit },
             send_limit: SendLimit::Tuned { start, limit },
@@ -192,8 +194,8 @@ impl Trial {
         };
         let remote = SocketAddr::new(SERVER.into(), PORT);
         let active = Opening::Active { local: USER.into(), remote };
-        let source = Carried::new(Source, active, profile);
-        let sink = Carried::new(Sink::default(), Opening::Passive { port: PORT }, profile);
+        let source = TcpStreamApp::new(Source, active, profile);
+        let sink = TcpStreamApp::new(Sink::default(), Opening::Passive { port: PORT }, profile);
         let seed = |side| seed_of(self.seed.wrapping_add(number << 32), side);
         let link = || Link::Datagram(Datagram::new(MTU_BYTES));
         let settings = |address| {
@@ -291,12 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn without_loss_a_buffer_a_round_trip_is_the_most_that_arrives() {
+    fn without_loss_at_most_one_buffer_arrives_per_round_trip() {
         let goodput = short(0, 8_192, 1).run().unwrap().goodput();
         assert!(goodput <= 81_920.0 && goodput > 40_000.0, "{goodput}");
     }
 
-    /// Returns the goodput with growing buffers, and with buffers that are large from the start.
+    /// Returns the goodput with growing buffers, and the goodput with buffers that are large from
+    /// the start.
     fn growing_and_large(rate_bps: u64, limit_bytes: usize, flow_bytes: u64) -> [f64; 2] {
         [16 << 10, limit_bytes].map(|start_bytes| {
             let buffers_bytes = [start_bytes, limit_bytes];
@@ -306,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn ten_megabits_a_second_are_filled_by_buffers_that_begin_small() {
+    fn tuned_buffers_fill_a_link_of_ten_megabits_per_second() {
         let [growing, large] = growing_and_large(10_000_000, 1 << 22, 25_000_000);
         assert!(growing >= 0.95 * large, "{growing} {large}");
         assert!(growing * 8.0 >= 0.85 * 10e6, "{growing}");
     }
 
     #[test]
-    fn a_gigabit_a_second_is_filled_by_buffers_that_begin_small() {
+    fn tuned_buffers_fill_a_link_of_a_gigabit_per_second() {
         let [short, long] = [150_000_000, 300_000_000].map(|flow_bytes| {
             let buffers_bytes = [16 << 10, 0xFFFF << 9];
             let trial = Trial::alone(ROUND_TRIP, 1_000_000_000, buffers_bytes, flow_bytes);
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_shared_carries_no_more_than_its_rate() {
+    fn a_shared_link_carries_no_more_than_its_rate() {
         let trial = Trial::shared(4, [ROUND_TRIP / 2, ROUND_TRIP], 500_000, 3);
         let outcome = trial.run().unwrap();
         assert!(outcome.goodput() * 8.0 <= 200e6, "{outcome:?}");
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_one_among_equals_and_a_share_where_one_has_all() {
+    fn fairness_is_one_for_equal_rates_and_one_nth_for_a_single_flow() {
         let outcome = |received: [u64; 4]| Outcome {
             elapsed: Duration::from_secs(1),
             received: received.into(),

@@ -1,10 +1,10 @@
 //! A host with processing time: a station, its processor and its application.
 //!
-//! A step runs at the time when the processor is free for it, and its meter reports its cost. The
-//! processor is busy for that long; then the output of the step is passed to the line. A byte
-//! received or sent in the meantime interrupts it, and the cost of the interrupt delays everything
-//! that follows by the same amount. The elapsed time of the processor therefore always equals the
-//! sum of the charges.
+//! A step (one unit of work of the station) starts when the processor is free, and the meter
+//! reports the cost of the step. The processor is busy for that long; then the output of the step
+//! is passed to the line. A byte received or sent in the meantime interrupts it, and the cost of
+//! the interrupt delays everything that follows by the same amount. The elapsed time of the
+//! processor therefore always equals the sum of the charges.
 //!
 //! The time that a step itself observes, `Meter::busy_until`, is its start plus its cost so far: it
 //! does not include interrupts that are still to come. Output of the interrupt level itself, such
@@ -13,9 +13,9 @@
 use crate::clock::Reading;
 use crate::world::Side;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::link::Link;
 use protocols::meter::{Clock, Costs, Meter, Work};
+use protocols::rng::Rng;
 use protocols::station::{Application, Control, Scheduler, Settings, Station, Step};
 use protocols::time::Instant;
 
@@ -28,7 +28,7 @@ pub struct Host<A> {
     pub meter: Meter,
     /// Application that runs on the host.
     pub application: A,
-    chance: Chance,
+    rng: Rng,
     control: Box<dyn Control>,
 }
 
@@ -36,20 +36,20 @@ impl<A: Application> Host<A> {
     /// Makes a host whose processing costs are `costs`, zero by default.
     pub fn new(link: Link, settings: Settings, costs: Costs, seed: u64, application: A) -> Self {
         let mut meter = Meter::new(Clock::Virtual(costs));
-        let mut chance = Chance::from_seed(seed);
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let mut rng = Rng::from_seed(seed);
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
         let station = Station::new(link, settings, &mut cx);
         let control = Box::new(Scheduler::default());
-        Self { station, meter, application, chance, control }
+        Self { station, meter, application, rng, control }
     }
 
     /// Replaces the procedure-based scheduler with `control`.
-    pub fn set_control(&mut self, control: Box<dyn Control>) {
+    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) {
         self.control = control;
     }
 
-    /// Makes it answer when one received datagram is left to process, not only when none is (TM-233
-    /// §7.1).
+    /// Makes the host acknowledge when one received datagram is left to process, not only when no
+    /// datagram is left (TM-233 §7.1).
     #[must_use]
     pub fn answering_early(mut self) -> Self {
         self.set_control(Box::new(Scheduler::answering_early()));
@@ -62,16 +62,17 @@ pub(crate) trait Machine {
     /// Receives bytes that arrive now, at interrupt level.
     fn interrupt(&mut self, bytes: &[u8], now: Reading);
     /// Returns the next bytes for the line, at most `limit`.
-    fn give(&mut self, limit: usize, now: Reading) -> Vec<u8>;
+    fn next_output(&mut self, limit: usize, now: Reading) -> Vec<u8>;
     /// Charges the interrupts of bytes that were sent.
-    fn gone_out(&mut self, count: usize, now: Reading);
-    /// Runs the next step and returns it, if one is ready; the processor must be free.
+    fn on_sent(&mut self, count: usize, now: Reading);
+    /// Runs the next step and returns it, if a step is ready; the processor must be free.
     fn run_step(&mut self, now: Reading) -> Option<Step>;
-    /// Reopens the line after it was terminated, which is up to the owner (PPP).
+    /// Reopens the line after PPP has terminated it; PPP leaves this to the owner of the line.
     fn reopen(&mut self, now: Reading);
     /// Returns the time until which the processor is busy.
     fn busy_until(&self) -> Reading;
-    /// Returns the time of the next call that it needs, if nothing happens before.
+    /// Returns the time at which the host next needs a call of [`Self::run_step`], if no data
+    /// arrives before.
     fn deadline(&self) -> Option<Reading>;
 }
 
@@ -79,33 +80,34 @@ impl<A: Application> Machine for Host<A> {
     fn interrupt(&mut self, bytes: &[u8], Reading(now): Reading) {
         self.meter.wait_until(now);
         self.meter.work(Work::LineByte, bytes.len());
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.receive(bytes, &mut cx);
     }
 
-    fn give(&mut self, limit: usize, Reading(now): Reading) -> Vec<u8> {
+    fn next_output(&mut self, limit: usize, Reading(now): Reading) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.transmit_into(&mut bytes, limit, &mut cx);
         bytes
     }
 
-    fn gone_out(&mut self, count: usize, Reading(now): Reading) {
+    fn on_sent(&mut self, count: usize, Reading(now): Reading) {
         self.meter.wait_until(now);
         self.meter.work(Work::LineByte, count);
     }
 
     fn run_step(&mut self, Reading(now): Reading) -> Option<Step> {
-        let (station, application) = (&mut self.station, &mut self.application);
-        // The processor counts as waiting until now only if there is work.
+        let station = &mut self.station;
+        let application = &mut self.application;
+        // The processor is charged as waiting until now only if a step is ready.
         self.control.next(station, application, now)?;
         self.meter.wait_until(now);
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.control.run_one(station, application, &mut cx)
     }
 
     fn reopen(&mut self, Reading(now): Reading) {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         if let Link::Ppp(ppp) = self.station.link_mut() {
             ppp.open(&mut cx);
         }
@@ -121,7 +123,7 @@ impl<A: Application> Machine for Host<A> {
     }
 }
 
-/// Returns the seed of a host, derived from that of its world.
+/// Returns the seed of a host, derived from the seed of its world.
 pub(crate) fn seed_of(seed: u64, side: Side) -> u64 {
-    Chance::from_seed(seed).next_u64().wrapping_add(side as u64)
+    Rng::from_seed(seed).next_u64().wrapping_add(side as u64)
 }

@@ -11,7 +11,6 @@ pub mod faults;
 pub mod goodput;
 mod host;
 mod limits;
-pub mod line;
 pub mod medium;
 pub mod multics;
 pub mod picture;
@@ -21,6 +20,7 @@ mod sample;
 pub mod soak;
 pub mod table;
 pub mod tm233;
+pub mod transmission_line;
 mod world;
 
 pub use host::Host;

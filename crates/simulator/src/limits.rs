@@ -30,7 +30,8 @@ pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     if may_be.contains(&value) {
         return Ok(());
     }
-    let (least, most) = (may_be.start().to_string(), may_be.end().to_string());
+    let least = may_be.start().to_string();
+    let most = may_be.end().to_string();
     Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
 }
 
@@ -52,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_is_out_of_range_is_named_with_its_range() {
+    fn an_out_of_range_value_is_named_with_its_range() {
         let wrong = within("rate_bps", 0, 300..=1_000).unwrap_err();
         assert_eq!(wrong.to_string(), "rate_bps is 0 and may be 300 to 1000");
     }
 
     #[test]
-    fn what_is_no_number_is_in_no_range() {
+    fn nan_is_in_no_range() {
         assert!(within("io_ms", f64::NAN, 0.0..=1.0).is_err());
     }
 

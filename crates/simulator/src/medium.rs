@@ -1,7 +1,7 @@
 //! Pluggable media between two hosts, for behavior beyond that of a line.
 
 use crate::world::Side;
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::time::Instant;
 use std::fmt;
 
@@ -25,16 +25,16 @@ pub trait Medium: fmt::Debug {
         from: Side,
         sent_at: Instant,
         bytes: Vec<u8>,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Vec<Arrival>;
 
-    /// Returns the time of its next own event, if it has one.
+    /// Returns the time of the next event of the medium itself, if one is scheduled.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
     /// Processes due events, and returns the resulting arrivals.
-    fn timeout(&mut self, _now: Instant, _chance: &mut Chance) -> Vec<Arrival> {
+    fn timeout(&mut self, _now: Instant, _rng: &mut Rng) -> Vec<Arrival> {
         Vec::new()
     }
 }

@@ -3,7 +3,7 @@
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Number of the table with its values.
+    /// Number of the table with the values of the figure.
     pub number: &'static str,
     /// Title of the figure.
     pub title: &'static str,
@@ -14,7 +14,7 @@ pub struct Picture {
 /// Kind of drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drawing {
-    /// Points over two axes; each line has a letter of its own.
+    /// Lines of points over two axes; each line is drawn with its own letter.
     Plot {
         /// Quantity of the horizontal axis, with its unit.
         across: &'static str,
@@ -23,7 +23,7 @@ pub enum Drawing {
         /// The lines.
         lines: Vec<Line>,
     },
-    /// A count for each kind.
+    /// One bar with a count for each kind of event.
     Bars(Vec<Bar>),
 }
 

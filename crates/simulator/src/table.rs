@@ -3,8 +3,8 @@
 
 /// Origin of the model's value in a row.
 ///
-/// A row is never marked as an output if its agreement with the paper follows from the scenario, so
-/// the outputs alone measure the quality of a model.
+/// Only outputs measure the quality of a model: a row whose agreement with the paper follows from
+/// the scenario is never marked as an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A value of the scenario or of the paper, or a sum, product, quotient or random sample of
@@ -53,7 +53,8 @@ pub enum Extent {
 pub struct Figure {
     /// Statement of the paper.
     pub extent: Extent,
-    /// Whether the value is not printed in the paper but computed here from values that are.
+    /// True if the value is computed here from printed values of the paper; false if the paper
+    /// prints it.
     pub is_derived: bool,
 }
 
@@ -64,13 +65,14 @@ impl Figure {
         Self { extent, is_derived: false }
     }
 
-    /// Makes a value that is computed here from values of the paper.
+    /// Makes a value that is computed here from printed values of the paper.
     #[must_use]
     pub const fn derived(value: f64) -> Self {
         Self { extent: Extent::Exactly(value), is_derived: true }
     }
 
-    /// Returns the minimum and maximum that agree; `None` if there is no limit.
+    /// Returns the minimum and the maximum of the values that agree with the paper; `None` for a
+    /// missing limit.
     #[must_use]
     pub const fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match self.extent {
@@ -81,7 +83,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether the value `ours` agrees with the paper.
+    /// Returns whether the computed value `ours` agrees with the paper.
     #[must_use]
     pub fn permits(&self, ours: f64) -> bool {
         match self.extent {
@@ -93,7 +95,8 @@ impl Figure {
         }
     }
 
-    /// Returns the relative difference of `ours` from the nearest value that agrees.
+    /// Returns the relative difference of the computed value `ours` from the nearest value that
+    /// agrees with the paper.
     ///
     /// Zero if `ours` agrees; `None` if the nearest value is zero.
     #[must_use]
@@ -120,7 +123,7 @@ impl From<Extent> for Figure {
     }
 }
 
-/// One value of the model, with those of the paper.
+/// One value of the model, with the values of the paper for the same quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Name of the quantity.
@@ -182,13 +185,13 @@ impl Row {
 
     /// Adds the value that the paper computed or expected, if there is one.
     #[must_use]
-    pub fn predicted_if(self, figure: Option<f64>) -> Self {
+    pub(crate) fn predicted_if(self, figure: Option<f64>) -> Self {
         Self { predicted: figure.map(Figure::from), ..self }
     }
 
     /// Returns the relative difference of the model's value from the paper's prediction.
     ///
-    /// `None` for an input: its difference says nothing about the model.
+    /// `None` for an input: its difference does not measure the model.
     #[must_use]
     pub fn from_predicted(&self) -> Option<f64> {
         self.difference_from(self.predicted)
@@ -196,7 +199,7 @@ impl Row {
 
     /// Returns the relative difference of the model's value from the paper's measurement.
     ///
-    /// `None` for an input: its difference says nothing about the model.
+    /// `None` for an input: its difference does not measure the model.
     #[must_use]
     pub fn from_measured(&self) -> Option<f64> {
         self.difference_from(self.measured)
@@ -210,7 +213,7 @@ impl Row {
 /// One table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Number in the paper, or one assigned here.
+    /// Number of the table in the paper, or an identifier assigned here.
     pub number: &'static str,
     /// Title.
     pub title: &'static str,
@@ -229,7 +232,7 @@ pub struct Census {
     pub rows: [usize; 3],
     /// Number of outputs that are compared with a value of the paper.
     pub compared: usize,
-    /// Median of their absolute relative differences.
+    /// Median of the absolute relative differences of these outputs.
     pub median_difference: Option<f64>,
 }
 

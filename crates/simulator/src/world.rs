@@ -2,9 +2,9 @@
 
 use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
-use crate::line::{Line, Unit};
 use crate::medium::{Arrival, Medium};
-use protocols::chance::Chance;
+use crate::transmission_line::{Line, Unit};
+use protocols::rng::Rng;
 use protocols::station::{Application, Step};
 use protocols::time::Instant;
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ impl Side {
     }
 }
 
-/// No event is left although the awaited condition is not met: a bug of an engine.
+/// Error of a run in which no event is left before the awaited condition is met, which is a bug of
+/// an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// Time of the last event.
@@ -48,7 +49,7 @@ impl fmt::Display for Stuck {
 impl std::error::Error for Stuck {}
 
 #[derive(Debug)]
-enum Happening {
+enum Event {
     /// Bytes arrive at a host.
     Arrival { to: Side, bytes: Vec<u8> },
     /// The line has sent the last bit of a host's data.
@@ -63,14 +64,14 @@ enum Happening {
 
 /// State of the world for one host, besides the host itself.
 #[derive(Debug, Default)]
-struct Place {
+struct HostState {
     /// Whether the line is sending data of the host.
     is_sending: bool,
-    /// Whether a [`Happening::Free`] is scheduled.
+    /// Whether a [`Event::Free`] is scheduled.
     is_computing: bool,
-    /// Whether the running step produces the output to be sent.
+    /// Whether the running step of the host produces output.
     is_making_output: bool,
-    /// The current [`Happening::Timer`]; events for any other time are ignored.
+    /// Time of the current [`Event::Timer`]; timer events for any other time are ignored.
     timer: Option<Instant>,
     /// Clock of the host.
     clock: LocalClock,
@@ -86,25 +87,28 @@ pub struct World<A, B> {
     /// The host that accepts the connection.
     pub server: Host<B>,
     line: Line,
-    /// Medium behind the line, instead of the line's delay and faults.
+    /// Medium that replaces the delay and the faults of the line.
     medium: Option<Box<dyn Medium>>,
-    /// The current [`Happening::Medium`].
+    /// Time of the current [`Event::Medium`].
     medium_timer: Option<Instant>,
     now: Instant,
     seed: u64,
-    chance: Chance,
-    agenda: BTreeMap<(Instant, u64), Happening>,
-    happened: u64,
-    places: [Place; 2],
+    rng: Rng,
+    event_queue: BTreeMap<(Instant, u64), Event>,
+    event_count: u64,
+    host_states: [HostState; 2],
 }
 
 impl<A: Application, B: Application> World<A, B> {
     /// Makes a world in its initial state.
     pub fn new(user: Host<A>, server: Host<B>, line: Line, seed: u64) -> Self {
-        let chance = Chance::from_seed(seed);
-        let places = [Place::default(), Place::default()];
-        let (medium, medium_timer, now) = (None, None, Instant::ZERO);
-        let (agenda, happened) = (BTreeMap::new(), 0);
+        let rng = Rng::from_seed(seed);
+        let host_states = [HostState::default(), HostState::default()];
+        let medium = None;
+        let medium_timer = None;
+        let now = Instant::ZERO;
+        let event_queue = BTreeMap::new();
+        let event_count = 0;
         Self {
             user,
             server,
@@ -113,10 +117,10 @@ impl<A: Application, B: Application> World<A, B> {
             medium_timer,
             now,
             seed,
-            chance,
-            agenda,
-            happened,
-            places,
+            rng,
+            event_queue,
+            event_count,
+            host_states,
         }
     }
 
@@ -126,17 +130,17 @@ impl<A: Application, B: Application> World<A, B> {
     }
 
     /// Sets a separate line on which a host sends; to be called before the first event.
-    pub fn set_line(&mut self, side: Side, line: Line) {
-        self.place(side).line = Some(line);
+    pub(crate) fn set_line(&mut self, side: Side, line: Line) {
+        self.host_state(side).line = Some(line);
     }
 
     /// Sets the clock of a host; to be called before the first event.
-    pub fn set_clock(&mut self, side: Side, clock: LocalClock) {
-        self.place(side).clock = clock;
+    pub(crate) fn set_clock(&mut self, side: Side, clock: LocalClock) {
+        self.host_state(side).clock = clock;
     }
 
     /// Reopens the line of a host after it was terminated (PPP).
-    pub fn reopen(&mut self, side: Side) {
+    pub(crate) fn reopen(&mut self, side: Side) {
         let time = self.time(side);
         self.machine(side).reopen(time);
         self.turn(side);
@@ -152,7 +156,7 @@ impl<A: Application, B: Application> World<A, B> {
     ///
     /// # Errors
     ///
-    /// Returns an error if no event and no timer is left before that.
+    /// Returns an error if no event and no timer is left before `is_done` returns true.
     pub fn drive(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) -> Result<(), Stuck> {
         self.wake();
         while !is_done(self) {
@@ -163,61 +167,62 @@ impl<A: Application, B: Application> World<A, B> {
         Ok(())
     }
 
-    /// Runs until `end`; has no effect if `end` is in the past.
+    /// Runs until the virtual time `end`; has no effect if `end` is in the past.
     pub fn run_until(&mut self, end: Instant) {
         self.wake();
         while self.next(Some(end)) {}
         self.now = self.now.max(end);
     }
 
-    /// Makes both hosts process external changes.
+    /// Makes both hosts run the steps that external changes of their state have made ready.
     pub fn wake(&mut self) {
         self.turn(Side::User);
         self.turn(Side::Server);
     }
 
     fn next(&mut self, end: Option<Instant>) -> bool {
-        let Some(entry) = self.agenda.first_entry() else { return false };
+        let Some(entry) = self.event_queue.first_entry() else { return false };
         if end.is_some_and(|end| entry.key().0 > end) {
             return false;
         }
-        let ((at, _), happening) = entry.remove_entry();
+        let ((at, _), event) = entry.remove_entry();
         self.now = self.now.max(at);
-        self.happen(happening);
+        self.process_event(event);
         true
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn process_event(&mut self, event: Event) {
         let now = self.now;
-        match happening {
-            Happening::Arrival { to, bytes } => {
+        match event {
+            Event::Arrival { to, bytes } => {
                 let time = self.time(to);
                 self.machine(to).interrupt(&bytes, time);
                 self.turn(to);
             }
-            Happening::Sent { from, count } => {
-                self.place(from).is_sending = false;
+            Event::Sent { from, count } => {
+                self.host_state(from).is_sending = false;
                 let time = self.time(from);
-                self.machine(from).gone_out(count, time);
+                self.machine(from).on_sent(count, time);
                 self.turn(from);
             }
-            Happening::Free { host } => {
+            Event::Free { host } => {
                 // Interrupts may have postponed the end of the step.
                 let busy_until = self.busy_until(host);
                 if busy_until > now {
-                    return self.plan(busy_until, Happening::Free { host });
+                    return self.schedule(busy_until, Event::Free { host });
                 }
-                let place = self.place(host);
-                (place.is_computing, place.is_making_output) = (false, false);
+                let host_state = self.host_state(host);
+                host_state.is_computing = false;
+                host_state.is_making_output = false;
                 self.turn(host);
             }
-            Happening::Timer { host, at } => {
+            Event::Timer { host, at } => {
                 // An event superseded by an earlier deadline must not schedule another one.
-                if self.place(host).timer.take_if(|timer| *timer == at).is_some() {
+                if self.host_state(host).timer.take_if(|timer| *timer == at).is_some() {
                     self.turn(host);
                 }
             }
-            Happening::Medium { at } => {
+            Event::Medium { at } => {
                 if self.medium_timer.take_if(|timer| *timer == at).is_some() {
                     self.run_medium();
                 }
@@ -234,7 +239,7 @@ impl<A: Application, B: Application> World<A, B> {
 
     /// Runs the next step of `side`, if its processor is free.
     fn compute(&mut self, side: Side) {
-        if self.place(side).is_computing {
+        if self.host_state(side).is_computing {
             return;
         }
         // An interrupt that is still in progress delays the step.
@@ -243,38 +248,38 @@ impl<A: Application, B: Application> World<A, B> {
             let Some(step) = self.machine(side).run_step(time) else {
                 return self.set_timer(side);
             };
-            self.place(side).is_making_output = step == Step::Send;
+            self.host_state(side).is_making_output = step == Step::Send;
         }
         let at = self.busy_until(side).max(self.now);
-        self.place(side).is_computing = true;
-        self.plan(at, Happening::Free { host: side });
+        self.host_state(side).is_computing = true;
+        self.schedule(at, Event::Free { host: side });
     }
 
     fn run_medium(&mut self) {
         let Some(medium) = &mut self.medium else { return };
-        let arrivals = medium.timeout(self.now, &mut self.chance);
+        let arrivals = medium.timeout(self.now, &mut self.rng);
         self.arrive(arrivals);
     }
 
     /// Schedules the arrivals of the medium, and its next timer.
     fn arrive(&mut self, arrivals: Vec<Arrival>) {
         for Arrival { to, at, bytes } in arrivals {
-            self.plan(at, Happening::Arrival { to, bytes });
+            self.schedule(at, Event::Arrival { to, bytes });
         }
         let Some(at) = self.medium.as_ref().and_then(|medium| medium.deadline()) else { return };
         let at = at.max(self.now);
-        if self.medium_timer.is_none_or(|planned| at < planned) {
+        if self.medium_timer.is_none_or(|scheduled| at < scheduled) {
             self.medium_timer = Some(at);
-            self.plan(at, Happening::Medium { at });
+            self.schedule(at, Event::Medium { at });
         }
     }
 
     fn set_timer(&mut self, side: Side) {
         let Some(deadline) = self.machine(side).deadline() else { return };
-        let deadline = self.place(side).clock.when(deadline).max(self.now);
-        if self.place(side).timer.is_none_or(|planned| deadline < planned) {
-            self.place(side).timer = Some(deadline);
-            self.plan(deadline, Happening::Timer { host: side, at: deadline });
+        let deadline = self.host_state(side).clock.when(deadline).max(self.now);
+        if self.host_state(side).timer.is_none_or(|scheduled| deadline < scheduled) {
+            self.host_state(side).timer = Some(deadline);
+            self.schedule(deadline, Event::Timer { host: side, at: deadline });
         }
     }
 
@@ -283,48 +288,49 @@ impl<A: Application, B: Application> World<A, B> {
     /// Nothing is sent during the step that produces output. An acknowledgment of the link, which
     /// real interrupt-level code would send at once, also waits for that step, but not for others.
     fn transmit(&mut self, side: Side) {
-        let place = self.place(side);
-        if place.is_sending || place.is_making_output {
+        let host_state = self.host_state(side);
+        if host_state.is_sending || host_state.is_making_output {
             return;
         }
-        let (now, time) = (self.now, self.time(side));
-        let line = self.place(side).line.unwrap_or(self.line);
+        let now = self.now;
+        let time = self.time(side);
+        let line = self.host_state(side).line.unwrap_or(self.line);
         let limit = match line.unit {
             Unit::Byte { .. } => 1,
             Unit::Datagram => usize::MAX,
         };
-        let bytes = self.machine(side).give(limit, time);
+        let bytes = self.machine(side).next_output(limit, time);
         if bytes.is_empty() {
             return;
         }
         let sent_at = now + line.serial_time(bytes.len());
-        self.place(side).is_sending = true;
-        self.plan(sent_at, Happening::Sent { from: side, count: bytes.len() });
+        self.host_state(side).is_sending = true;
+        self.schedule(sent_at, Event::Sent { from: side, count: bytes.len() });
         if let Some(medium) = &mut self.medium {
-            let arrivals = medium.carry(side, sent_at, bytes, &mut self.chance);
+            let arrivals = medium.carry(side, sent_at, bytes, &mut self.rng);
             return self.arrive(arrivals);
         }
-        for (late, bytes) in line.faults.befall(bytes, &mut self.chance) {
+        for (late, bytes) in line.faults.apply(bytes, &mut self.rng) {
             let at = sent_at + line.delay + late;
-            self.plan(at, Happening::Arrival { to: side.other(), bytes });
+            self.schedule(at, Event::Arrival { to: side.other(), bytes });
         }
     }
 
-    fn plan(&mut self, at: Instant, happening: Happening) {
-        self.happened += 1;
-        self.agenda.insert((at, self.happened), happening);
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.event_count += 1;
+        self.event_queue.insert((at, self.event_count), event);
     }
 
     /// Returns the reading of a host's clock.
     fn time(&mut self, side: Side) -> Reading {
         let now = self.now;
-        self.place(side).clock.reading(now)
+        self.host_state(side).clock.reading(now)
     }
 
     /// Returns the world time until which the processor of a host is busy.
     fn busy_until(&mut self, side: Side) -> Instant {
         let reading = self.machine(side).busy_until();
-        self.place(side).clock.when(reading)
+        self.host_state(side).clock.when(reading)
     }
 
     fn machine(&mut self, side: Side) -> &mut dyn Machine {
@@ -334,8 +340,8 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 
-    fn place(&mut self, side: Side) -> &mut Place {
-        let [user, server] = &mut self.places;
+    fn host_state(&mut self, side: Side) -> &mut HostState {
+        let [user, server] = &mut self.host_states;
         match side {
             Side::User => user,
             Side::Server => server,

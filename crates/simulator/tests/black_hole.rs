@@ -3,15 +3,15 @@
 
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::chance::Chance;
 use protocols::internet::addresses::Address;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Costs, Counter};
-use protocols::station::{Application, Carried, Opening, Settings};
+use protocols::rng::Rng;
+use protocols::station::{Application, Opening, Settings, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{BlackHoleDetection, Profile};
-use simulator::line::Line;
 use simulator::medium::{Arrival, Medium};
+use simulator::transmission_line::Line;
 use simulator::{Host, Side, World};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -29,7 +29,7 @@ const SCREENFUL: usize = 24 * 82;
 const COST_MAX: Duration = Duration::from_secs(5);
 const ROUND_TRIPS_MS: [u32; 4] = [1, 10, 100, 600];
 
-/// Drops datagrams of more than `longest` bytes, without an ICMP error.
+/// Medium that drops datagrams of more than `longest` bytes, without an ICMP error.
 #[derive(Debug)]
 struct BlackHole {
     longest: usize,
@@ -42,15 +42,15 @@ impl Medium for BlackHole {
         from: Side,
         sent_at: Instant,
         bytes: Vec<u8>,
-        _chance: &mut Chance,
+        _rng: &mut Rng,
     ) -> Vec<Arrival> {
         let arrival = Arrival { to: from.other(), at: sent_at + self.delay, bytes };
         (arrival.bytes.len() <= self.longest).then_some(arrival).into_iter().collect()
     }
 }
 
-/// Sends its input in pieces, each after the echo of the previous one has arrived, and records the
-/// time at which all of the echo and the output has arrived.
+/// Client that sends its input in pieces, each after the echo of the previous one has arrived, and
+/// records the time at which all echo and output has arrived.
 #[derive(Debug)]
 struct Typist {
     input: Vec<u8>,
@@ -90,7 +90,7 @@ impl Stream for Typist {
     }
 }
 
-/// Echoes received data, and answers each line ending with `output_len` bytes.
+/// Server that echoes received data, and answers each line ending with `output_len` bytes.
 #[derive(Debug, Default)]
 struct Shell {
     output_len: usize,
@@ -150,9 +150,10 @@ struct Session {
 }
 
 impl Session {
-    /// A command of one key and a screenful of output.
+    /// Creates a session with a command of one key and a screenful of output.
     fn screenful(is_v6: bool, longest: usize, round_trip_ms: u32) -> Self {
-        let (input_len, piece_len) = (1, 1);
+        let input_len = 1;
+        let piece_len = 1;
         let output_len = SCREENFUL;
         let server = SERVING;
         Self { is_v6, longest, round_trip_ms, input_len, piece_len, output_len, server }
@@ -178,8 +179,8 @@ impl Session {
             finished_at: None,
         };
         let shell = Shell { output_len: self.output_len, ..Shell::default() };
-        let shell = Carried::new(shell, Opening::Passive { port: PORT }, self.server);
-        let user = host(USER, USER_V6, Carried::new(typist, opening, TYPING));
+        let shell = TcpStreamApp::new(shell, Opening::Passive { port: PORT }, self.server);
+        let user = host(USER, USER_V6, TcpStreamApp::new(typist, opening, TYPING));
         let server = host(SERVER, SERVER_V6, shell);
         let mut world = World::new(user, server, Line::path(Duration::ZERO), 1);
         let delay = Duration::from_millis(1) * self.round_trip_ms / 2;
@@ -204,8 +205,8 @@ impl Session {
     }
 }
 
-/// Black holes of a path: whether it is IPv6, and the maximum length of a datagram that arrives,
-/// bytes.
+/// Tested black holes: whether the path is IPv6, and the maximum length in bytes of a datagram that
+/// arrives.
 const HOLES: [(bool, usize); 6] =
     [(false, 1300), (false, 1499), (false, 600), (false, 552), (true, 1400), (true, 1280)];
 
@@ -237,7 +238,8 @@ fn a_pasted_screenful_and_its_echo_arrive_at_most_five_seconds_late_each() {
     for (is_v6, longest) in HOLES {
         for round_trip_ms in ROUND_TRIPS_MS {
             let session = Session::screenful(is_v6, longest, round_trip_ms);
-            let (input_len, piece_len) = (SCREENFUL, SCREENFUL);
+            let input_len = SCREENFUL;
+            let piece_len = SCREENFUL;
             let session = Session { input_len, piece_len, output_len: 0, ..session };
             let cost = session.cost();
             assert!(cost <= COST_MAX * 2, "{cost:?} {session:?}");

@@ -7,12 +7,12 @@ use protocols::internet::addresses::Address;
 use protocols::internet::icmp::EchoReply;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Costs, Counter};
-use protocols::station::{Application, Carried, Layers, Opening, Settings};
+use protocols::station::{Application, Layers, Opening, Settings, TcpStreamApp};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Event, Profile};
 use protocols::transport::udp::SocketId;
 use simulator::faults::Faults;
-use simulator::line::Line;
+use simulator::transmission_line::Line;
 use simulator::{Host, World};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -21,7 +21,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const USER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 20;
-/// Datagrams are reordered and duplicated, and none is lost.
+/// Faults that reorder and duplicate datagrams, and lose none.
 const UNRULY: Faults = Faults {
     loss_ppm: 0,
     duplication_ppm: 200_000,
@@ -29,11 +29,11 @@ const UNRULY: Faults = Faults {
     held_back: Duration::from_millis(50),
     bit_error_ppm: 0,
 };
-/// Additionally, one datagram in twenty is lost.
+/// The faults of [`UNRULY`], and the loss of one datagram in twenty.
 const LOSSY: Faults = Faults { loss_ppm: 50_000, ..UNRULY };
 
-/// Contains every byte value from 0 to 250, with a period that does not divide the length of any
-/// segment.
+/// Returns a file with every byte value from 0 to 250, in a period that does not divide the length
+/// of any segment.
 fn file(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
@@ -55,7 +55,7 @@ fn world<A: Application, B: Application>(user: A, server: B, faults: Faults) -> 
 
 /// Sends a file and receives one; closes after the peer, or first.
 #[derive(Debug)]
-struct Party {
+struct FileEndpoint {
     file: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
@@ -63,13 +63,13 @@ struct Party {
     peer_has_closed: bool,
 }
 
-impl Party {
+impl FileEndpoint {
     fn with(file: Vec<u8>, closes_first: bool) -> Self {
         Self { file, sent: 0, received: Vec::new(), closes_first, peer_has_closed: false }
     }
 }
 
-impl Stream for Party {
+impl Stream for FileEndpoint {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
@@ -95,17 +95,21 @@ impl Stream for Party {
     }
 }
 
-fn caller(local: IpAddr, remote: IpAddr, len: usize) -> Carried<Party> {
+fn caller(local: IpAddr, remote: IpAddr, len: usize) -> TcpStreamApp<FileEndpoint> {
     let opening = Opening::Active { local, remote: SocketAddr::new(remote, PORT) };
-    Carried::new(Party::with(file(len), true), opening, Profile::BULK)
+    TcpStreamApp::new(FileEndpoint::with(file(len), true), opening, Profile::BULK)
 }
 
-fn listener(len: usize) -> Carried<Party> {
-    Carried::new(Party::with(file(len), false), Opening::Passive { port: PORT }, Profile::BULK)
+fn listener(len: usize) -> TcpStreamApp<FileEndpoint> {
+    TcpStreamApp::new(
+        FileEndpoint::with(file(len), false),
+        Opening::Passive { port: PORT },
+        Profile::BULK,
+    )
 }
 
 #[test]
-fn a_file_goes_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
+fn a_file_is_transferred_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     let user = caller(USER_V6.into(), SERVER_V6.into(), 100_000);
     let mut world = world(user, listener(50_000), LOSSY);
     let driven =
@@ -113,13 +117,13 @@ fn a_file_goes_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     assert_eq!(driven, Ok(()));
     assert!(world.server.application.stream.received == file(100_000));
     assert!(world.user.application.stream.received == file(50_000));
-    // TCP makes its segments fit.
+    // TCP limits its segments to the MTU.
     assert_eq!(world.user.meter.counted(Counter::IpFragmentsOut), 0);
 }
 
 /// Sends UDP datagrams and an echo request, and keeps the replies.
 #[derive(Debug, Default)]
-struct Talker {
+struct DatagramClient {
     socket: Option<SocketId>,
     /// Unsent data and its destinations.
     to_send: Vec<(SocketAddr, Vec<u8>)>,
@@ -128,7 +132,7 @@ struct Talker {
     echoed: Option<EchoReply>,
 }
 
-impl Application for Talker {
+impl Application for DatagramClient {
     fn wants_to_run(&self) -> bool {
         self.socket.is_none()
     }
@@ -154,11 +158,11 @@ impl Application for Talker {
 }
 
 #[test]
-fn long_datagrams_of_both_families_arrive_whole_on_an_unruly_path() {
+fn long_datagrams_of_both_families_arrive_complete_on_an_unreliable_path() {
     let to = |address: IpAddr, len| (SocketAddr::new(address, PORT), file(len));
     let to_send = vec![to(SERVER.into(), 20_000), to(SERVER_V6.into(), 30_000)];
-    let user = Talker { to_send, ..Talker::default() };
-    let mut world = world(user, Talker::default(), UNRULY);
+    let user = DatagramClient { to_send, ..DatagramClient::default() };
+    let mut world = world(user, DatagramClient::default(), UNRULY);
     let driven = world.drive(|world| world.server.application.received.len() == 2);
     assert_eq!(driven, Ok(()));
     let mut received = world.server.application.received.clone();
@@ -172,9 +176,10 @@ fn long_datagrams_of_both_families_arrive_whole_on_an_unruly_path() {
 }
 
 #[test]
-fn a_long_echo_of_ipv6_goes_and_comes_in_fragments() {
-    let user = Talker { to_ping: Some((SERVER_V6.into(), 5_000)), ..Talker::default() };
-    let mut world = world(user, Talker::default(), UNRULY);
+fn a_long_ipv6_echo_is_fragmented_both_ways() {
+    let user =
+        DatagramClient { to_ping: Some((SERVER_V6.into(), 5_000)), ..DatagramClient::default() };
+    let mut world = world(user, DatagramClient::default(), UNRULY);
     let driven = world.drive(|world| world.user.application.echoed.is_some());
     assert_eq!(driven, Ok(()));
     let reply = world.user.application.echoed.unwrap();
@@ -190,7 +195,7 @@ struct Both {
     client: Option<ConnectionId>,
     is_open: bool,
     received: Vec<u8>,
-    /// Whether the server has read to the end, and closed.
+    /// Whether the server has read all data and has closed the connection.
     is_over: bool,
 }
 
@@ -229,12 +234,13 @@ impl Application for Both {
 }
 
 #[test]
-fn a_station_calls_itself_without_touching_the_line() {
+fn a_station_connects_to_itself_without_using_the_line() {
     for address in [USER.into(), USER_V6.into(), Ipv6Addr::LOCALHOST.into()] {
         let to_send = file(40_000);
-        let (client, received) = (None, Vec::new());
+        let client = None;
+        let received = Vec::new();
         let both = Both { address, to_send, client, is_open: false, received, is_over: false };
-        let mut world = world(both, Talker::default(), UNRULY);
+        let mut world = world(both, DatagramClient::default(), UNRULY);
         let driven = world.drive(|world| world.user.application.is_over);
         assert_eq!(driven, Ok(()));
         assert!(world.user.application.received == file(40_000));

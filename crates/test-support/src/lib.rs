@@ -22,5 +22,5 @@ mod report;
 mod root;
 
 pub use network::in_new_network;
-pub use report::{current_test, not_configured};
+pub use report::not_configured;
 pub use root::is_root_of_the_machine;

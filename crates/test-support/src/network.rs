@@ -38,7 +38,8 @@ pub fn in_new_network<E: Display>(
     }
 }
 
-/// Runs the test `name` of this program as root of a new user namespace with its own network.
+/// Runs the test `name` of this program as root of a new user namespace with a new network
+/// namespace.
 fn run_as_own_root(name: &str, refused: &str) {
     let program = env::current_exe().unwrap_or_else(|error| panic!("{refused}; {error}"));
     let mut command = Command::new("unshare");
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_may_not_enter_a_network_is_run_again_as_root_of_a_user_namespace() {
+    fn a_test_without_permission_is_rerun_as_root_of_a_user_namespace() {
         let enter = || match env::var_os(IN_USER_NAMESPACE) {
             Some(_) => Ok(()),
             None => Err("refused"),
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_namespace_is_possible_the_test_fails_with_the_reason() {
+    fn without_namespaces_the_test_fails_with_the_reason() {
         let attempt = || in_new_network(|| Err("no way in"), || {});
         if env::var_os(IN_USER_NAMESPACE).is_some() {
             return attempt();

@@ -26,11 +26,11 @@ pub struct Peer {
     variable: &'static str,
     /// File names of the program.
     files: &'static [&'static str],
-    /// The arguments that make it print its version.
-    question: &'static [&'static str],
-    /// Part of the output that no other program prints.
-    answer: &'static str,
-    /// Debian package that provides it, or its name on another registry.
+    /// Arguments that make the program print its version.
+    version_arguments: &'static [&'static str],
+    /// Part of the version output that no other program prints.
+    version_text: &'static str,
+    /// Debian package that provides the program, or its name on another registry.
     package: &'static str,
 }
 
@@ -38,11 +38,11 @@ pub struct Peer {
 const fn peer(
     name: &'static str,
     variable: &'static str,
-    question: &'static [&'static str],
-    answer: &'static str,
+    version_arguments: &'static [&'static str],
+    version_text: &'static str,
     package: &'static str,
 ) -> Peer {
-    Peer { name, variable, files: &[], question, answer, package }
+    Peer { name, variable, files: &[], version_arguments, version_text, package }
 }
 
 impl Peer {
@@ -96,7 +96,7 @@ pub const OPENSSL: Peer = peer("openssl", "PLUMB_OPENSSL", &["version"], "OpenSS
 /// curl.
 pub const CURL: Peer = peer("curl", "PLUMB_CURL", &["--version"], "libcurl/", "curl");
 /// GNU Wget.
-pub const WGET: Peer = peer("wget", "PLUMB_WGET", &["--version"], "GNU Wget", "wget");
+pub(crate) const WGET: Peer = peer("wget", "PLUMB_WGET", &["--version"], "GNU Wget", "wget");
 /// lftp.
 pub const LFTP: Peer = peer("lftp", "PLUMB_LFTP", &["--version"], "LFTP | Version", "lftp");
 /// The uploading program of ncftp.
@@ -104,7 +104,8 @@ pub const NCFTPPUT: Peer = peer("ncftpput", "PLUMB_NCFTPPUT", &["--version"], "N
 /// The downloading program of ncftp.
 pub const NCFTPGET: Peer = peer("ncftpget", "PLUMB_NCFTPGET", &["--version"], "NcFTPGet ", "ncftp");
 /// The listing program of ncftp.
-pub const NCFTPLS: Peer = peer("ncftpls", "PLUMB_NCFTPLS", &["--version"], "NcFTPLs ", "ncftp");
+pub(crate) const NCFTPLS: Peer =
+    peer("ncftpls", "PLUMB_NCFTPLS", &["--version"], "NcFTPLs ", "ncftp");
 /// tnftp, which prints no version.
 pub const TNFTP: Peer = peer("tnftp", "PLUMB_TNFTP", &["-?"], "usage: tnftp", "tnftp");
 /// rclone.
@@ -211,11 +212,11 @@ pub const JAVA: Peer =
 pub struct Library {
     /// Name in reports.
     pub name: &'static str,
-    /// Environment variable that may name its file or directory.
+    /// Environment variable that may name the library's file or directory.
     variable: &'static str,
-    /// Its default file or directory.
+    /// Default file or directory of the library.
     file: &'static str,
-    /// Package that provides it.
+    /// Package that provides the library.
     package: &'static str,
 }
 
@@ -239,7 +240,7 @@ impl Library {
     ///
     /// # Panics
     ///
-    /// Panics if it is missing.
+    /// Panics if the library is missing.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let path = env::var_os(self.variable).map_or_else(|| self.file.into(), PathBuf::from);
@@ -252,13 +253,13 @@ impl Library {
                 self.variable
             );
         };
-        report::peer(&crate::current_test(), self.name, &version_of(&target, self.name));
+        report::peer(&report::current_test(), self.name, &version_of(&target, self.name));
         path
     }
 }
 
-/// Returns the version of a library: that in package.json for a directory of npm, or the name of a
-/// versioned link next to an archive.
+/// Returns the version of a library: the version in package.json for a directory of npm, or the
+/// name of a versioned link next to an archive.
 fn version_of(target: &Path, name: &str) -> String {
     if let Ok(text) = fs::read_to_string(target.join("package.json")) {
         let line = text.lines().find(|line| line.trim().starts_with("\"version\""));
@@ -284,7 +285,7 @@ pub fn named(file: &str) -> Option<Peer> {
     NAMED.iter().find(|peer| peer.name == file || peer.files.contains(&file)).copied()
 }
 
-/// Directories searched after those in PATH, which lacks them for a plain user.
+/// Directories searched after those in PATH. The PATH of an unprivileged user lacks them.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
 /// Maximum time for a program to print its version.
@@ -310,7 +311,7 @@ impl Peer {
             }
         };
         drop(found);
-        let test = crate::current_test();
+        let test = report::current_test();
         let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.insert((test.clone(), self.name)) {
             report::peer(&test, self.name, &version);
@@ -342,8 +343,8 @@ impl Peer {
     ) -> Result<(PathBuf, String), Missing> {
         let mut others = Vec::new();
         for path in candidates {
-            let said = ask(&path, self.question);
-            match said.lines().find(|line| line.contains(self.answer)) {
+            let said = version_output(&path, self.version_arguments);
+            match said.lines().find(|line| line.contains(self.version_text)) {
                 Some(line) => return Ok((path, report::single_line(line))),
                 None => others.push((path, said)),
             }
@@ -360,18 +361,19 @@ impl Peer {
     }
 }
 
-/// Returns the output of the program when run with the arguments `question`.
+/// Returns the output of the program when run with the arguments `version_arguments`.
 ///
 /// Input and both outputs are one socket, because vsftpd prints its version on descriptor 0.
-fn ask(program: &Path, question: &[&str]) -> String {
+fn version_output(program: &Path, version_arguments: &[&str]) -> String {
     let Ok((ours, theirs)) = UnixStream::pair() else { return String::new() };
     let mut said = Vec::new();
     let run = || {
         let mut command = Command::new(program);
-        command.args(question).stdin(OwnedFd::from(theirs.try_clone()?));
+        command.args(version_arguments).stdin(OwnedFd::from(theirs.try_clone()?));
         command.stdout(OwnedFd::from(theirs.try_clone()?)).stderr(OwnedFd::from(theirs));
         let mut child = command.spawn()?;
-        // The command holds duplicates of the other end, which would keep the output from ending.
+        // The command holds duplicates of `theirs`; without the drop, `ours` would never report the
+        // end of the output.
         drop(command);
         ours.shutdown(Shutdown::Write)?;
         ours.set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -400,7 +402,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Peer { name, variable, package, .. } = self.peer;
         write!(f, "{name} is missing; ./x test installs it (package {package}), ")?;
-        write!(f, "and {variable} may name it")?;
+        write!(f, "and {variable} may name its file")?;
         for (path, said) in &self.others {
             // The last line of a Python error contains its message.
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_the_right_name_that_says_it_is_another_is_passed_over() {
+    fn a_program_whose_version_output_is_of_another_program_is_skipped() {
         let test = "name";
         let directories = [
             script(test, "first", "in.tftpd", "echo 'atftp-0.8.0 (server)'"),
@@ -441,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_peer_is_an_error_that_names_its_package_and_the_programs_that_are_others() {
+    fn a_missing_peer_is_an_error_that_names_its_package_and_the_skipped_programs() {
         let directories = [script("missing", "only", "in.tftpd", "echo 'atftp-0.8.0 (server)'")];
         let missing = TFTPD_HPA.find_among(TFTPD_HPA.candidates(&directories)).unwrap_err();
         let text = missing.to_string();

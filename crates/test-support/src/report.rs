@@ -15,8 +15,9 @@ const FILE: &str = "PLUMB_TEST_REPORT";
 
 /// Reports that the calling test is not configured: it needs `what`, which is absent for `reason`.
 ///
-/// `what` is the variable that would name it (`PLUMB_BROWSER`), or the feature of the machine
-/// (`kernel: io_uring`). The caller returns from the test afterwards.
+/// `what` is the environment variable that would name the missing program (`PLUMB_BROWSER`), or the
+/// missing feature of the machine (`kernel: io_uring`). The caller returns from the test
+/// afterwards.
 pub fn not_configured(what: &str, reason: &str) {
     let test = current_test();
     let reason = single_line(reason);
@@ -35,7 +36,7 @@ pub(crate) fn peer(test: &str, name: &str, version: &str) {
 /// libtest gives the thread of a test its name. A thread spawned by the test needs the same name,
 /// otherwise only the program is returned.
 #[must_use]
-pub fn current_test() -> String {
+pub(crate) fn current_test() -> String {
     let program = env::args_os().next().unwrap_or_default();
     let stem = Path::new(&program).file_stem().unwrap_or_default().to_string_lossy();
     // Cargo appends a hash to the names of test programs.

@@ -13,7 +13,7 @@ pub fn is_root_of_the_machine() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let is_whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
     if !is_root || !is_whole {
-        not_configured("root", "this needs root of the machine, not of a user namespace");
+        not_configured("root", "the test needs root of the machine, not of a user namespace");
     }
     is_root && is_whole
 }

@@ -1,8 +1,8 @@
-// gVisor's netstack on a TUN or a packet socket, as a server that the benchmark of stacks measures.
+// gVisor's netstack on a TUN or a packet socket, as a server for the stack benchmark.
 //
-// It has what its other embedders give it: buffers of 8 MiB at most with auto-tuning, CUBIC, SACK. On
-// a packet socket the kernel segments and checks sums for it (PACKET_VNET_HDR), and it coalesces what
-// comes (GRO); on a TUN it has no such help to offer.
+// netstack runs with auto-tuned buffers of at most 8 MiB, CUBIC and SACK. On a packet socket the
+// kernel segments packets and verifies checksums (PACKET_VNET_HDR), and netstack coalesces received
+// packets (GRO). On a TUN it uses no offloads.
 package main
 
 import (
@@ -140,16 +140,16 @@ func openPacket(name string, mtu uint32) (stack.LinkEndpoint, error) {
 		return nil, err
 	}
 	const queue = 4 << 20
-	// The limit for ordinary programs does not hold for these two; without the right to them the
-	// queues stay short.
+	// SO_RCVBUFFORCE and SO_SNDBUFFORCE may exceed the limit for unprivileged processes. Without the
+	// required privilege they fail, and the buffers keep their default sizes.
 	_ = unix.SetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, queue)
 	_ = unix.SetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, queue)
 	place := unix.SockaddrLinklayer{Protocol: protocol, Ifindex: device.Index}
 	if err := unix.Bind(descriptor, &place); err != nil {
 		return nil, err
 	}
-	// Without TXChecksumOffload: it would leave sums out where there is nothing to segment, and not
-	// tell the kernel.
+	// TXChecksumOffload is not set: netstack would omit the checksums of packets that need no
+	// segmentation, without a request to the kernel to add them.
 	return fdbased.New(&fdbased.Options{
 		FDs:                []int{descriptor},
 		MTU:                mtu,

@@ -1,9 +1,10 @@
-//! The conditions of a measurement: controlled as far as possible, and always reported.
+//! The conditions of a measurement (processors, priorities, machine): the bench sets those that it
+//! may set, and reports all of them.
 
 use anyhow::{Context, Result};
 use os::load::{Machine, load_average};
 use os::{namespace, schedule};
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -11,9 +12,9 @@ use std::fs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
     /// Processor of the bench and the clients.
-    pub(super) near: usize,
+    pub(super) client: usize,
     /// Processor of the servers.
-    pub(super) far: usize,
+    pub(super) server: usize,
 }
 
 /// Factors other than the programs that influence a figure.
@@ -29,7 +30,7 @@ pub(super) struct Conditions {
 
 /// The set of measured programs, for the wording of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cast {
+pub(super) enum ProgramSet {
     /// A driver that types into a client, and a server that runs a shell.
     Login,
     /// A client and a server.
@@ -51,12 +52,13 @@ impl Conditions {
     pub(super) fn set(two_cores: bool) -> Result<Self> {
         // First of all: an unprivileged user may do this only in a single-threaded process.
         namespace::enter_new_network()?;
-        let (load_before, machine) = (load_average(), Machine::this());
-        let processors = schedule::processors().context("the processors are not known")?;
-        let near = processors.first().copied().unwrap_or(0);
+        let load_before = load_average();
+        let machine = Machine::this();
+        let processors = schedule::processors().context("cannot read the list of processors")?;
+        let client = processors.first().copied().unwrap_or(0);
         let other = processors.get(1).copied().filter(|_| two_cores);
-        let placement = Placement { near, far: other.unwrap_or(near) };
-        let is_pinned = schedule::pin_to(near).is_ok();
+        let placement = Placement { client, server: other.unwrap_or(client) };
+        let is_pinned = schedule::pin_to(client).is_ok();
         let is_preferred = schedule::set_nice(NICE).is_ok();
         let real_time = schedule::set_real_time(PRIORITY).map_err(|error| error.to_string());
         let placement = is_pinned.then_some(placement);
@@ -66,7 +68,8 @@ impl Conditions {
     /// Returns to the priority of an ordinary process.
     ///
     /// When a process exits, the kernel spins on a lock of /proc that another process may hold. If
-    /// that other process is an ordinary one on the same processor, neither makes progress.
+    /// that other process is an ordinary process on the same processor, neither of the two
+    /// processes makes progress.
     pub(super) fn without_real_time(self) -> Result<Self> {
         schedule::set_ordinary()?;
         Ok(Self { real_time: Err("this benchmark ends programs often".to_owned()), ..self })
@@ -92,58 +95,63 @@ impl Conditions {
 
     /// Returns this thread, and processes that it starts from now on, to ordinary scheduling.
     ///
-    /// Screenfuls need it: the kernel moves characters between the two ends of a terminal in
-    /// ordinary kernel threads. While a shell runs in real time they are not scheduled on its
-    /// processor, and the echo of the key that started the output waits for its end.
+    /// Measurements of screenfuls need ordinary scheduling: the kernel moves characters between the
+    /// two ends of a terminal in ordinary kernel threads. While a shell runs in real time, these
+    /// threads are not scheduled on its processor, and the echo of the key that started the output
+    /// waits until the output ends.
     pub(super) fn run_as_ordinary(&self) -> Result<()> {
         Ok(schedule::set_ordinary()?)
     }
 
-    /// Returns the processor of the servers and that of the bench, for code that starts servers.
+    /// Returns the processor of the servers and the processor of the bench, for code that starts
+    /// servers.
     pub(super) fn pinning(&self) -> Option<(usize, usize)> {
-        self.placement.map(|placement| (placement.far, placement.near))
+        self.placement.map(|placement| (placement.server, placement.client))
     }
 
-    fn placement_text(&self, cast: Cast) -> String {
-        match (self.placement, cast) {
+    fn placement_text(&self, program_set: ProgramSet) -> String {
+        match (self.placement, program_set) {
             (None, _) => "not pinned".to_owned(),
-            (Some(Placement { near, .. }), Cast::Stack) => format!(
-                "client and server both on processor {near}; where they spin, the server on another"
+            (Some(Placement { client, .. }), ProgramSet::Stack) => format!(
+                "client and server both on processor {client}; where they spin, the server on another"
             ),
-            (Some(Placement { near, far }), Cast::Files) if near == far => {
-                format!("bench, user's program and server all on processor {near}")
+            (Some(Placement { client, server }), ProgramSet::Files) if client == server => {
+                format!("bench, user's program and server all on processor {client}")
             }
-            (Some(Placement { near, far }), Cast::Files) => {
-                format!("bench and user's program on processor {near}, server on {far}")
+            (Some(Placement { client, server }), ProgramSet::Files) => {
+                format!("bench and user's program on processor {client}, server on {server}")
             }
-            (Some(Placement { near, .. }), Cast::Thread) => format!("on processor {near}"),
-            (Some(Placement { near, far }), Cast::Login) if near == far => {
-                format!("driver, client, server and shell all on processor {near}")
+            (Some(Placement { client, .. }), ProgramSet::Thread) => {
+                format!("on processor {client}")
             }
-            (Some(Placement { near, far }), Cast::Login) => {
-                format!("driver and client on processor {near}, server and shell on {far}")
+            (Some(Placement { client, server }), ProgramSet::Login) if client == server => {
+                format!("driver, client, server and shell all on processor {client}")
+            }
+            (Some(Placement { client, server }), ProgramSet::Login) => {
+                format!("driver and client on processor {client}, server and shell on {server}")
             }
         }
     }
 
-    fn scheduling_text(&self, cast: Cast) -> String {
+    fn scheduling_text(&self, program_set: ProgramSet) -> String {
         let class = match &self.real_time {
             Ok(()) => format!("SCHED_FIFO, priority {PRIORITY}"),
             Err(error) => format!("ordinary (no SCHED_FIFO: {error})"),
         };
         let nice = if self.is_preferred { NICE } else { 0 };
-        match cast {
-            Cast::Stack => class,
-            Cast::Files | Cast::Thread => format!("ordinary, nice {nice}"),
-            Cast::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
+        match program_set {
+            ProgramSet::Stack => class,
+            ProgramSet::Files | ProgramSet::Thread => format!("ordinary, nice {nice}"),
+            ProgramSet::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
         }
     }
 
     /// Returns the conditions as lines of text; `congestion` is the congestion control in effect.
-    pub(super) fn text(&self, cast: Cast, congestion: &str) -> String {
+    pub(super) fn text(&self, program_set: ProgramSet, congestion: &str) -> String {
         let machine = &self.machine;
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-        let (placed, scheduled) = (self.placement_text(cast), self.scheduling_text(cast));
+        let placed = self.placement_text(program_set);
+        let scheduled = self.scheduling_text(program_set);
         format!(
             "machine     {}, {} processors, {} {}\n\
              clock       {}; the kernel's {}; frequency governor {}\n\
@@ -172,8 +180,8 @@ impl Conditions {
             "processors": self.machine.processors,
             "clock_source": self.machine.clock_source,
             "governor": governor(),
-            "near_processor": self.placement.map(|placement| placement.near),
-            "far_processor": self.placement.map(|placement| placement.far),
+            "near_processor": self.placement.map(|placement| placement.client),
+            "far_processor": self.placement.map(|placement| placement.server),
             "is_real_time": self.real_time.is_ok(),
             "is_nice_minus_20": self.is_preferred,
             "congestion_control": congestion,
@@ -201,27 +209,28 @@ mod tests {
     use super::*;
 
     fn conditions(placement: Option<Placement>, real_time: Result<(), String>) -> Conditions {
-        let (machine, is_preferred) = (Machine::this(), false);
+        let machine = Machine::this();
+        let is_preferred = false;
         Conditions { machine, placement, real_time, is_preferred, load_before: None }
     }
 
     #[test]
-    fn one_processor_for_all_is_said_so_and_two_are_told_apart() {
-        let one = conditions(Some(Placement { near: 3, far: 3 }), Ok(()));
-        assert!(one.text(Cast::Login, "cubic").contains("all on processor 3"));
-        let two = conditions(Some(Placement { near: 0, far: 1 }), Ok(()));
-        assert!(two.text(Cast::Login, "cubic").contains("server and shell on 1"));
+    fn one_shared_processor_and_two_processors_are_described_differently() {
+        let one = conditions(Some(Placement { client: 3, server: 3 }), Ok(()));
+        assert!(one.text(ProgramSet::Login, "cubic").contains("all on processor 3"));
+        let two = conditions(Some(Placement { client: 0, server: 1 }), Ok(()));
+        assert!(two.text(ProgramSet::Login, "cubic").contains("server and shell on 1"));
     }
 
     #[test]
     fn a_refused_priority_is_stated_with_its_reason() {
-        let text = conditions(None, Err("not permitted".into())).text(Cast::Stack, "cubic");
+        let text = conditions(None, Err("not permitted".into())).text(ProgramSet::Stack, "cubic");
         assert!(text.contains("no SCHED_FIFO: not permitted"), "{text}");
         assert!(text.contains("not pinned") && text.contains("congestion  cubic"), "{text}");
     }
 
     #[test]
-    fn a_load_that_is_not_known_is_a_dash() {
+    fn an_unknown_load_is_a_dash() {
         assert_eq!(load_text(None), "-");
         assert_eq!(load_text(Some([1.25, 0.5, 2.0])), "1.2 0.5 2.0");
     }

@@ -1,8 +1,9 @@
-//! One session on a pseudo-terminal, typed into as a user does: a key, its echo, the next key.
+//! One session on a pseudo-terminal, into which the bench types like a user: a key, its echo, the
+//! next key.
 //!
-//! The program runs on a terminal whose other end the bench reads and writes. The time of an echo
-//! runs from the write of the key until the same character has been read from the terminal. A
-//! session without output for [`PATIENCE`] is an error, so a run always ends.
+//! The client program runs on the terminal, and the bench reads and writes the other end. The time
+//! of an echo runs from the write of the key until the bench reads the same character. A session
+//! without output for [`OUTPUT_TIMEOUT`] is an error, so a run always ends.
 
 use super::telnetd::Listener;
 use anyhow::{Context, Result, bail, ensure};
@@ -17,17 +18,19 @@ use protocols::time::Duration;
 use std::path::Path;
 use std::process::Command;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without output after which the server is assumed to wait for input.
 const QUIET: Duration = Duration::from_millis(60);
-/// Bytes that a slow display reads at a time, and the longest idle time that it makes up for.
+/// Minimum number of bytes that a simulated slow display reads at once, and the longest idle time
+/// after which the display reads faster to catch up.
 const DISPLAY_PIECE: usize = 128;
 const DISPLAY_BURST: Duration = Duration::from_millis(10);
 const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";
-/// Sets the prompt; the command itself does not contain it, so its echo is not mistaken for it.
+/// Sets the prompt. The command does not contain the prompt literally, so the echo of the command
+/// is not mistaken for the prompt.
 const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
-/// The only character of a full screen; the prompt does not contain it.
+/// The one character that fills the screen; the prompt does not contain this character.
 pub(super) const SCREEN_CHARACTER: u8 = b'#';
 pub(super) const SCREEN_COLUMNS: usize = 80;
 const SCREEN_LINES: usize = 24;
@@ -50,9 +53,9 @@ pub(super) struct Screenful {
 /// Processor time used so far; `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Used {
-    /// Of the program that is typed into.
+    /// Processor time of the client program on the terminal.
     pub(super) client_ns: Option<u64>,
-    /// Of the Telnet server of this session.
+    /// Processor time of the Telnet server of this session.
     pub(super) server_ns: Option<u64>,
 }
 
@@ -85,7 +88,7 @@ pub(super) struct Transfer {
     pub(super) server_ns: Option<u64>,
 }
 
-/// A session that is typed into.
+/// A session of a client program into which the bench types.
 #[derive(Debug)]
 pub(super) struct Session {
     // Dropped first, so that the server sees the end of its connection.
@@ -102,7 +105,7 @@ impl Session {
         let name = name_of(&client);
         let mut session = Self::start(client)?;
         if let Some(listener) = server {
-            let answered = listener.answer(PATIENCE);
+            let answered = listener.answer(OUTPUT_TIMEOUT);
             let program = answered.with_context(|| session.last_words(&name))?;
             session.server = Some(Server::Program(program));
         }
@@ -138,7 +141,10 @@ impl Session {
     fn last_words(&mut self, name: &str) -> String {
         let text = self.read_for(QUIET).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        format!("{name} has not called the server; it says '{}'", text.trim().escape_debug())
+        format!(
+            "{name} has not connected to the server; its output is '{}'",
+            text.trim().escape_debug()
+        )
     }
 
     /// Types `key` and returns the time until its echo, in nanoseconds.
@@ -146,7 +152,7 @@ impl Session {
         self.drain(Duration::ZERO)?;
         let struck_at = self.clock.now();
         self.type_keys(&[key])?;
-        let until = struck_at + PATIENCE;
+        let until = struck_at + OUTPUT_TIMEOUT;
         while !self.read(until)?.contains(&key) {}
         Ok(nanos(self.clock.now() - struck_at))
     }
@@ -167,7 +173,9 @@ impl Session {
         self.rest(gap())?;
         let struck_at = self.clock.now();
         self.type_keys(b"\r")?;
-        let (until, mut first_at, mut count) = (struck_at + PATIENCE, None, 0);
+        let until = struck_at + OUTPUT_TIMEOUT;
+        let mut first_at = None;
+        let mut count = 0;
         let mut rest = Vec::new();
         while count < SCREEN_COLUMNS * SCREEN_LINES {
             let text = self.read(until)?;
@@ -189,7 +197,8 @@ impl Session {
     pub(super) fn ask(&mut self, keys: &[u8], end: &str) -> Result<String> {
         self.drain(Duration::ZERO)?;
         self.type_keys(keys)?;
-        let (until, mut text) = (self.clock.now() + PATIENCE, String::new());
+        let until = self.clock.now() + OUTPUT_TIMEOUT;
+        let mut text = String::new();
         while !text.contains(end) {
             text.push_str(&String::from_utf8_lossy(self.read(until)?));
             ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
@@ -205,9 +214,10 @@ impl Session {
         let before = self.used();
         let struck_at = self.clock.now();
         self.type_keys(b"\r")?;
-        let (mut seen, mut end) = (0, Vec::new());
+        let mut seen = 0;
+        let mut end = Vec::new();
         while seen < count || !end.ends_with(PROMPT) {
-            let text = self.read(self.clock.now() + PATIENCE)?;
+            let text = self.read(self.clock.now() + OUTPUT_TIMEOUT)?;
             seen += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
             // The prompt may arrive in several reads.
             end.extend_from_slice(text);
@@ -250,14 +260,16 @@ impl Session {
         until_prompt: bool,
     ) -> Result<Option<Duration>> {
         let begun = self.clock.now();
-        let (mut counted_at, mut budget_ns, mut end) = (begun, 0, Vec::new());
+        let mut counted_at = begun;
+        let mut budget_ns = 0;
+        let mut end = Vec::new();
         let ns_per_byte = (1_000_000_000 / bytes_per_second.max(1)).max(1);
         loop {
             let now = self.clock.now();
             if now - begun >= time {
                 return Ok(None);
             }
-            // An idle display makes up for at most `DISPLAY_BURST`.
+            // After an idle time the display catches up on at most `DISPLAY_BURST`.
             budget_ns = (budget_ns + nanos(now - counted_at)).min(nanos(DISPLAY_BURST));
             counted_at = now;
             let room = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
@@ -298,15 +310,15 @@ impl Session {
 
     fn type_keys(&self, keys: &[u8]) -> Result<()> {
         let taken = self.terminal.write(keys)?;
-        ensure!(taken == Some(keys.len()), "the terminal takes no more keys");
+        ensure!(taken == Some(keys.len()), "the terminal's input buffer is full");
         Ok(())
     }
 
-    /// Waits for the next output and returns it; it may be empty.
+    /// Waits for the next output, and returns it. The returned output may be empty.
     fn read(&mut self, until: Instant) -> Result<&[u8]> {
         let mut descriptors = [PollFd::new(&self.terminal, PollFlags::IN)];
         if wait(&mut descriptors, &self.clock, Some(until))? == Wake::Deadline {
-            bail!("nothing came for {} s", PATIENCE.as_secs());
+            bail!("no output from the client for {} s", OUTPUT_TIMEOUT.as_secs());
         }
         match self.terminal.read(&mut self.buffer)? {
             Some(0) => bail!("the program has ended"),
@@ -315,7 +327,7 @@ impl Session {
     }
 
     fn read_until(&mut self, is_complete: impl Fn(&[u8]) -> bool) -> Result<()> {
-        let until = self.clock.now() + PATIENCE;
+        let until = self.clock.now() + OUTPUT_TIMEOUT;
         let mut text = Vec::new();
         while !is_complete(&text) {
             let piece = self.read(until).map(<[u8]>::to_vec);
@@ -349,8 +361,8 @@ impl Session {
     }
 }
 
-/// Returns whether `text` ends with `prompt`, apart from the sequence with which a screen-painting
-/// client shows the cursor again.
+/// Returns whether `text` ends with `prompt`. A final sequence that shows the cursor is ignored,
+/// because clients that paint the screen send the sequence after the prompt.
 fn ends_with(text: &[u8], prompt: &[u8]) -> bool {
     text.strip_suffix(b"\x1b[?25h").unwrap_or(text).ends_with(prompt)
 }
@@ -378,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn every_key_comes_back_from_a_shell() {
+    fn a_shell_echoes_every_key() {
         let mut session = shell();
         assert!(session.echo(b'x').unwrap() > 0);
         assert!(session.echo(b'y').unwrap() > 0);
     }
 
     #[test]
-    fn a_screen_is_full_when_all_its_lines_have_come() {
+    fn a_screen_is_full_when_all_its_lines_have_arrived() {
         let file = std::env::temp_dir().join(format!("plumb-bench-test-{}", std::process::id()));
         std::fs::write(&file, screen_text()).unwrap();
         let screenful = shell().screenful(&file, || Duration::ZERO).unwrap();
@@ -394,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_at_once_is_an_error_that_says_so() {
+    fn a_program_that_exits_immediately_is_reported() {
         let error = Session::open(Command::new("true"), None).unwrap_err();
         assert!(format!("{error:#}").contains("has ended"), "{error:#}");
     }

@@ -1,16 +1,16 @@
 //! `bench echo`: a key and its echo, and a screenful, over every path to the same server.
 //!
-//! The peer is the Telnet client of inetutils on the kernel's sockets. A shell on a pseudo-terminal
-//! without a network is measured too: it shows the cost of terminals, scheduler and driver, which
-//! no Telnet client can reduce.
+//! The peer is the Telnet client of inetutils on the kernel's sockets. A shell on a
+//! pseudo-terminal, without a Telnet client or server, is measured too: this measurement shows the
+//! cost of terminals, scheduler and driver, which no Telnet client can reduce.
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::rounds::{Ratio, Round, Rounds, micros, millis};
 use super::telnetd::{Kind, Listener};
 use super::typing::{self, Amount, Client, Via};
 use super::{Report, Section, Verdict};
 use anyhow::Result;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
@@ -33,7 +33,9 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
         ("(iii) plumb login, TUN", plumb(Via::Tun(0))),
     ];
     typing::prepare(&clients)?;
-    let (mut sections, mut verdicts, mut congestion) = (Vec::new(), Vec::new(), None);
+    let mut sections = Vec::new();
+    let mut verdicts = Vec::new();
+    let mut congestion = None;
     for kind in Kind::ALL {
         let listener = Listener::open(kind, conditions.pinning())?;
         congestion = listener.congestion_control();
@@ -43,7 +45,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     }
     let kernel = congestion.unwrap_or_else(|| UNKNOWN.to_owned());
     Ok(Report {
-        cast: Cast::Login,
+        program_set: ProgramSet::Login,
         title: "bench echo: from a key at the pseudo-terminal to its echo there".to_owned(),
         sections,
         verdicts,

@@ -8,7 +8,7 @@
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
 use protocols::transport::tcp::Congestion;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::goodput::{Failure, Outcome, Trial};
@@ -18,8 +18,8 @@ use std::io::Write as _;
 pub(super) const USAGE: &str = "\
 usage: ./x bench goodput [--seeds N] [--json]
 
-  --seeds N      runs of each kind, of which medians are taken (default 3, from 1 to 1000)
-  --json         all data as JSON instead of tables";
+  --seeds N      runs of each trial, over which medians are taken (default 3, from 1 to 1000)
+  --json         print all data as JSON instead of tables";
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Loss rates in parts per million.
@@ -51,8 +51,9 @@ const SMOLTCP: [[f64; 5]; 4] = [
     [322_944.88, 219_670.76, 76_626.48, 37_774.62, 1_156.40],
 ];
 
-/// Returns the required ratio to smoltcp's figure: 1.5 at loss rates where recovery matters, unless
-/// one buffer per round trip does not allow that much.
+/// Returns the required ratio to smoltcp's figure: 1.5 at loss rates of 1 to 10 %, where loss
+/// recovery determines the rate, and 1.0 at other loss rates. The ratio is also 1.0 if one buffer
+/// per round trip does not exceed 1.5 times smoltcp's figure.
 fn wanted(loss_ppm: u32, buffer_bytes: usize, peer: f64) -> f64 {
     let most = buffer_bytes as f64 / ROUND_TRIP.as_secs_f64();
     let counts = (10_000..=100_000).contains(&loss_ppm);
@@ -84,24 +85,26 @@ impl Runs {
         let mut failed =
             numbered.filter_map(|(seed, outcome)| Some((seed, outcome.as_ref().err()?)));
         let (seed, failure) = failed.next()?;
-        let (count, all) = (failed.count() + 1, self.outcomes.len());
+        let count = failed.count() + 1;
+        let all = self.outcomes.len();
         Some(format!("{count} of {all} runs failed; seed {seed}: {failure}"))
     }
 }
 
 /// Contents of the report.
 #[derive(Debug, Default)]
-struct Told {
+struct Report {
     text: String,
     data: Vec<Value>,
     missed: usize,
-    judged: usize,
+    compared: usize,
     notes: Vec<String>,
 }
 
 /// Runs all trials and prints the tables.
 pub(super) fn run(arguments: &[&str]) -> Result<()> {
-    let (mut seeds, mut as_json) = (3, false);
+    let mut seeds = 3;
+    let mut as_json = false;
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
@@ -114,15 +117,15 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
             _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
         }
     }
-    let mut told = Told::default();
-    told.losses(seeds, "CUBIC", Congestion::Cubic);
-    told.losses(seeds, "BBR", Congestion::Bbr);
-    told.alike(seeds);
-    told.unlike(seeds);
+    let mut report = Report::default();
+    report.losses(seeds, "CUBIC", Congestion::Cubic);
+    report.losses(seeds, "BBR", Congestion::Bbr);
+    report.alike(seeds);
+    report.unlike(seeds);
     let text = if as_json {
-        format!("{:#}\n", json!({ "title": TITLE, "seeds": seeds, "data": told.data }))
+        format!("{:#}\n", json!({ "title": TITLE, "seeds": seeds, "data": report.data }))
     } else {
-        told.finish(seeds)
+        report.finish(seeds)
     };
     std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
 }
@@ -131,7 +134,7 @@ const TITLE: &str = "bench goodput: what arrives of bulk transfers, in virtual t
 /// Columns of the tables.
 const WIDTH: usize = 110;
 
-impl Told {
+impl Report {
     fn losses(&mut self, seeds: u64, name: &str, congestion: Congestion) {
         let mut table = Table::new().number("buffers");
         for loss_ppm in LOSSES_PPM {
@@ -150,7 +153,7 @@ impl Told {
                 let goodput = runs.median(Outcome::goodput);
                 cells.push(format!("{goodput:.0}"));
                 let wanted = wanted(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
-                cells.push(self.judge(&what, goodput, peer, wanted));
+                cells.push(self.compare(&what, goodput, peer, wanted));
                 self.note(&what, &runs);
             }
             table.row(cells);
@@ -162,7 +165,7 @@ impl Told {
         self.table(&heading, &table);
     }
 
-    fn judge(&mut self, what: &str, goodput: f64, peer: Option<f64>, wanted: f64) -> String {
+    fn compare(&mut self, what: &str, goodput: f64, peer: Option<f64>, wanted: f64) -> String {
         let ratio = peer.map(|peer| goodput / peer);
         let is_met = ratio.map(|ratio| ratio >= wanted);
         self.data.push(json!({
@@ -196,10 +199,11 @@ impl Told {
         self.table(heading, &table);
     }
 
-    /// Measures flows like those of smoltcp's simulation, beside its figures.
+    /// Measures flows like those of smoltcp's simulation, and lists smoltcp's figures beside the
+    /// results.
     fn unlike(&mut self, seeds: u64) {
         let mut table =
-            flows_table().number("fairness").number("smoltcp, all").number("its fairness");
+            flows_table().number("fairness").number("smoltcp, all").number("smoltcp, fairness");
         for (flows, peer_rate, peer_fairness) in SMOLTCP_FLOWS {
             let runs = Runs::of(seeds, |seed| Trial::shared(flows, UNLIKE, UNLIKE_BYTES, seed));
             let mut cells = self.flows(flows, &runs, None);
@@ -207,8 +211,8 @@ impl Told {
             cells.extend([format!("{peer_rate:.0}"), format!("{peer_fairness:.4}")]);
             table.row(cells);
         }
-        let heading = "as smoltcp has them: flows of 2 MiB, round trips of 50 to 150 ms, the rest as \
-                       above; no goal: what has the shorter way is faster";
+        let heading = "as in smoltcp's simulation: flows of 2 MiB, round trips of 50 to 150 ms, other \
+                       parameters as above; no goal: flows with a shorter round trip are faster";
         self.table(heading, &table);
     }
 
@@ -216,7 +220,8 @@ impl Told {
         let rate = |bytes: Option<&u64>, outcome: &Outcome| {
             bytes.map_or(0.0, |bytes| *bytes as f64 / outcome.elapsed.as_secs_f64())
         };
-        let (goodput, fairness) = (runs.median(Outcome::goodput), runs.median(Outcome::fairness));
+        let goodput = runs.median(Outcome::goodput);
+        let fairness = runs.median(Outcome::fairness);
         let dropped = runs
             .median(|outcome| outcome.dropped as f64 / (outcome.carried + outcome.dropped) as f64);
         let what = format!("{flows} flows{}", if goal.is_some() { "" } else { " as smoltcp's" });
@@ -239,7 +244,7 @@ impl Told {
     }
 
     fn count(&mut self, is_met: Option<bool>) {
-        self.judged += usize::from(is_met.is_some());
+        self.compared += usize::from(is_met.is_some());
         self.missed += usize::from(is_met == Some(false));
     }
 
@@ -260,14 +265,14 @@ impl Told {
         for line in self.notes.iter().flat_map(|note| wrap(note, WIDTH)) {
             _ = writeln!(text, "{line}");
         }
-        _ = writeln!(text, "{} of {} goals are met", self.judged - self.missed, self.judged);
+        _ = writeln!(text, "{} of {} goals are met", self.compared - self.missed, self.compared);
         text
     }
 }
 
 fn flows_table() -> Table {
-    let table = Table::new().number("flows").number("all (bytes/s)").number("least");
-    table.number("most").number("dropped")
+    let table = Table::new().number("flows").number("all (bytes/s)").number("slowest");
+    table.number("fastest").number("dropped")
 }
 
 #[cfg(test)]
@@ -275,16 +280,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goal_is_judged_only_where_the_peer_has_a_figure() {
-        let mut told = Told::default();
-        assert_eq!(told.judge("a", 150.0, Some(100.0), 1.5), "1.50");
-        assert_eq!(told.judge("b", 149.0, Some(100.0), 1.5), "1.49!");
-        assert_eq!(told.judge("c", 1.0, None, 1.5), UNKNOWN);
-        assert_eq!((told.judged, told.missed), (2, 1));
+    fn a_goal_is_compared_only_if_the_peer_has_a_figure() {
+        let mut report = Report::default();
+        assert_eq!(report.compare("a", 150.0, Some(100.0), 1.5), "1.50");
+        assert_eq!(report.compare("b", 149.0, Some(100.0), 1.5), "1.49!");
+        assert_eq!(report.compare("c", 1.0, None, 1.5), UNKNOWN);
+        assert_eq!((report.compared, report.missed), (2, 1));
     }
 
     #[test]
-    fn a_run_that_failed_counts_as_nothing() {
+    fn a_failed_run_counts_as_zero() {
         let outcome = |bytes| Outcome {
             elapsed: Duration::from_secs(1),
             received: vec![bytes],
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_wanted_where_recovery_counts_and_there_is_room_for_it() {
+    fn the_goal_is_higher_where_recovery_matters_and_is_possible() {
         assert_eq!(LOSSES_PPM.map(|loss| wanted(loss, 32_768, 1_000.0)), [1.0, 1.5, 1.5, 1.5, 1.0]);
         // 1.5 times 219,671 bytes per second exceed 32 KiB per round trip.
         assert_eq!(wanted(10_000, 32_768, 219_670.76), 1.0);

@@ -1,28 +1,29 @@
 //! `bench meter`: the cost of the meter.
 //!
-//! First as a user would notice it: `plumb login` with and without its meter, on the kernel's
-//! sockets and on a TUN. A few hundred nanoseconds are not measurable between processes, so the
-//! same engines then run in one process ([`super::wire`]), and the meter's share there is compared
-//! with the echo measured first. Last is the meter of `plumb serve` ([`super::served`]), which
+//! The bench measures three costs. The first is the cost that a user would notice: `plumb login`
+//! with and without its meter, on the kernel's sockets and on a TUN. A few hundred nanoseconds are
+//! not measurable between processes, so the second measurement runs the same engines in one process
+//! ([`super::in_process_echo`]), and compares the added time with the echo of the first
+//! measurement. The third is the cost of the meter of `plumb serve` ([`super::served`]), which
 //! other processes may read.
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
+use super::in_process_echo::{self, Costs};
 use super::rounds::{Ratio, Rounds, micros};
 use super::served;
 use super::telnetd::{Kind, Listener};
 use super::typing::{self, Amount, Client, Via};
-use super::wire::{self, Costs};
 use super::{Report, Section, Verdict};
 use anyhow::Result;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Largest ratio with the meter to without.
+/// Largest ratio of a time with the meter to the time without.
 const GOAL: f64 = 1.03;
 
-/// Pairs of blocks in one process, and echoes per block.
+/// Number of pairs of blocks in one process, and of echoes per block.
 const BLOCKS: usize = 101;
 const BLOCK_ECHOES: u32 = 1_000;
 
@@ -30,7 +31,8 @@ const BLOCK_ECHOES: u32 = 1_000;
 const READ_BLOCKS: usize = 31;
 const READ_ECHOES: u32 = 40_000;
 
-/// Largest ratio while the meters are read to while they are not.
+/// Largest ratio of the echo time while another thread reads the meters to the time while no thread
+/// does.
 const READ_GOAL: f64 = 1.01;
 
 /// Measures with and without the meter.
@@ -47,17 +49,19 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let amount = Amount { screenfuls: 0, ..amount };
     let measured = typing::measure(&clients, &listener, amount, conditions)?;
     conditions.run_in_real_time()?;
-    let costs = wire::measure(BLOCKS, BLOCK_ECHOES)?;
-    let read = wire::measure_read(READ_BLOCKS, READ_ECHOES)?;
+    let costs = in_process_echo::measure(BLOCKS, BLOCK_ECHOES)?;
+    let read = in_process_echo::measure_read(READ_BLOCKS, READ_ECHOES)?;
     let served = served::measure(amount, conditions)?;
-    let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
-    let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
-    // One process holds both hosts of the connection, a login only one, so half the cost counts.
+    let metered = block_median(&costs, |b| b.0);
+    let plain = block_median(&costs, |b| b.1);
+    let echo_ns = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
+    // This process contains both hosts of the connection. A login contains one host, so half of the
+    // added cost counts.
     let added = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
-    let share = added.zip(whole).map(|(added, whole)| 1.0 + added as f64 / whole as f64);
+    let share = added.zip(echo_ns).map(|(added, echo_ns)| 1.0 + added as f64 / echo_ns as f64);
     Ok(Report {
-        cast: Cast::Login,
-        title: "bench meter: what the meter adds to an echo".to_owned(),
+        program_set: ProgramSet::Login,
+        title: "bench meter: the time that the meter adds to an echo".to_owned(),
         sections: vec![
             processes(&measured, amount),
             one_process(&costs, metered, plain),
@@ -66,7 +70,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
         ],
         verdicts: verdicts(&measured, share, read).into_iter().chain(served.verdicts()).collect(),
         congestion: listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned()),
-        notes: vec![note(added, whole)],
+        notes: vec![note(added, echo_ns)],
     })
 }
 
@@ -74,12 +78,12 @@ fn block_median(costs: &Costs, of: impl Fn(&(u64, u64)) -> u64) -> Option<u64> {
     median(&costs.blocks.iter().map(of).collect::<Vec<_>>())
 }
 
-fn note(added: Option<u64>, whole: Option<u64>) -> String {
+fn note(added: Option<u64>, echo_ns: Option<u64>) -> String {
     format!(
         "The meter of one host adds {} µs to an echo by our own TCP/IP, which takes {} µs (TUN, \
          meter off).",
         micros(added),
-        micros(whole)
+        micros(echo_ns)
     )
 }
 
@@ -170,7 +174,8 @@ fn verdicts(measured: &[Rounds], share: Option<f64>, read: Option<Ratio>) -> Vec
     }
     let what = "one host's meter, as measured in one process, on the echo by a TUN".to_owned();
     verdicts.push(Verdict { what, goal: GOAL, found: share, unit: "" });
-    let what = "an echo in one process while the meters are read, to nobody reading".to_owned();
+    let what =
+        "an echo in one process while the meters are read, relative to unread meters".to_owned();
     let found = read.map(|ratio| ratio.median);
     verdicts.push(Verdict { what, goal: READ_GOAL, found, unit: "" });
     verdicts
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_stands_in_the_row_of_the_meter_alone() {
+    fn only_the_metered_row_has_the_ratio() {
         let measured = [path("a on", 110), path("a off", 100)];
         let section =
             processes(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0, megabytes: 1 });
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash() {
+    fn missing_measurements_are_dashes() {
         assert!(note(None, None).contains("adds - µs"));
         assert_eq!(three_places(Some(1_234)), "1.234");
     }

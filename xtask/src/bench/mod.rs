@@ -1,8 +1,8 @@
 //! Benchmarks: plumb and a peer, interleaved in one run, reported as a ratio.
 //!
-//! A single figure from one machine on one day means little; a ratio of two figures measured
-//! alternately means more. So every benchmark also measures its peer, prints the spread of the
-//! ratio and the conditions, and reports for each goal whether it is met. A missed goal is a
+//! A single figure depends on the machine and its load. A ratio of two figures that are measured
+//! alternately depends on them less. So every benchmark also measures its peer, prints the spread
+//! of the ratio and the conditions, and reports for each goal whether it is met. A missed goal is a
 //! result, not a failure; only a measurement that cannot be made is a failure.
 
 mod conditions;
@@ -10,6 +10,7 @@ mod driver;
 mod echo;
 mod files;
 mod goodput;
+mod in_process_echo;
 mod login;
 mod meter;
 mod predict;
@@ -24,13 +25,12 @@ mod telnetd;
 mod terminal;
 mod typing;
 mod verdict;
-mod wire;
 
 use ::records::table::Table;
 use anyhow::{Context, Result, bail};
-use conditions::{Cast, Conditions};
+use conditions::{Conditions, ProgramSet};
 use serde_json::Value;
-use sessions::Crowd;
+use sessions::SessionLoad;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -42,37 +42,37 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
   echo     a key and its echo, and a screenful: inetutils telnet, plumb login, plumb login on a TUN
   predict  a key and a screenful 100 ms away: inetutils telnet, plumb login, and with prediction
-  meter    what the meter costs: plumb login with and without it, and both ends in one process
-  stack    our TCP/IP, the kernel's, and other stacks in user space; it has options of its own
-  goodput  what arrives over paths that lose packets, in virtual time, beside smoltcp's figures
-  steps    what a station costs between read and write, in one process
-  terminal our terminal on a stream of bytes, beside alacritty's
-  login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
+  meter    cost of the meter: plumb login with and without it, and both ends in one process
+  stack    plumb's TCP/IP, the kernel's and other user-space stacks; has options of its own
+  goodput  goodput of plumb's TCP over lossy paths, in virtual time, with smoltcp's figures
+  steps    processor time of a station between read and write, in one process
+  terminal plumb's terminal and alacritty's on the same stream of bytes
+  login    whole logins, client and server: plumb, other Telnet programs, ssh, mosh, socat
   flood    ^C while a program floods a slow display: inetutils telnet and plumb login
-  sessions many sessions at once at our login server, on one processor
-  files    files by FTP and TFTP, both ends, of ours and of others
-  records  what the record of a transfer costs, and what questions to the store cost
-  split    delays of known length, and the accounts of an echo in which measure finds them
-  verdict  whether the first sentence of plumb measure names the cause; it has options of its own
+  sessions many concurrent sessions at plumb's login server, on one processor
+  files    file transfers by FTP and TFTP: clients and servers of plumb and of other projects
+  records  cost of a transfer's record, and cost of queries to the store
+  split    delays of known length, and the accounts in which plumb measure reports them
+  verdict  how often the first sentence of plumb measure names the cause; has its own options
 
-  --rounds N     rounds, of which medians are taken (default 7, of files 5; at least 1)
+  --rounds N     number of rounds, over which medians are taken (default 7, files 5; at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
-  --megabytes N  the long text of login (default 100, from 1 to 1000)
-  --path WORD    of login only the ways with this word in their name; may be repeated
-  --slowest KB   of flood only displays of at least so many KB/s (default 50); at 50 KB/s each
+  --megabytes N  login: length of the long text (default 100, from 1 to 1000)
+  --path WORD    login, flood: only the paths with WORD in their name; may be repeated
+  --slowest KB   flood: only displays of at least this many KB/s (default 50); at 50 KB/s each
                  interrupt takes 15 to 80 s
-  --sessions N   how many sessions at once (default 1000, at most 4000)
-  --seconds N    for how long each of them gets a key in every second (default 10)
-  --records N    how many transfers are in the store (default 10000000, at least 1000)
-  --rows NAMES   of files only these rows, with commas in between: retr, stor, retr-tls, stor-tls,
+  --sessions N   sessions: number of concurrent sessions (default 1000, at most 4000)
+  --seconds N    sessions: duration of typing, one key per second and session (default 10)
+  --records N    records: number of transfers in the store (default 10000000, at least 1000)
+  --rows NAMES   files: only these rows, separated by commas: retr, stor, retr-tls, stor-tls,
                  many-retr, many-stor, one-retr, one-stor, one-retr-tls, one-stor-tls, words, tun,
                  records, idle, tftp
-  --size MIB     the large file of files (default 1024; a quarter of it in TLS, words and tun)
-  --files N      the small files of files over 8 connections (default 4000; a fifth of it over
-                 one, an eightieth over one in TLS)
-  --logins N     the idle logins of files (default 10000)
-  --two-cores    the servers on another processor than driver and clients
-  --json         all data as JSON instead of tables";
+  --size MIB     files: size of the large file (default 1024; a quarter in TLS, words and tun)
+  --files N      files: number of small files over 8 connections (default 4000; a fifth over one
+                 connection, an eightieth over one in TLS)
+  --logins N     files: number of idle logins (default 10000)
+  --two-cores    run the servers on a processor other than that of driver and clients
+  --json         print all data as JSON instead of tables";
 
 /// Width of the tables, columns.
 const WIDTH: usize = 110;
@@ -85,7 +85,7 @@ struct Options {
     paths: Vec<String>,
     /// Lowest display rate of a flood, in bytes per second.
     slowest: u64,
-    crowd: Crowd,
+    session_load: SessionLoad,
     /// Number of transfers in the store.
     records: usize,
     files: files::Amount,
@@ -129,7 +129,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
             login::flood::run(conditions, *amount, paths, *slowest)
         },
         "files" => |conditions, options| files::run(conditions, &options.files),
-        "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
+        "sessions" => |conditions, options| sessions::run(conditions, options.session_load),
         "records" => |conditions, options| {
             let Options { amount: Amount { rounds, .. }, records, .. } = *options;
             records::run(conditions, records::Archive { rounds, records })
@@ -153,12 +153,12 @@ fn say(text: &str) -> Result<()> {
 
 fn parse(arguments: &[&str]) -> Result<Options> {
     let amount = Amount { rounds: 7, keys: 200, screenfuls: 5, megabytes: 100 };
-    let crowd = Crowd { sessions: 1000, seconds: 10 };
+    let session_load = SessionLoad { sessions: 1000, seconds: 10 };
     let mut options = Options {
         amount,
         paths: Vec::new(),
         slowest: 0,
-        crowd,
+        session_load,
         records: 10_000_000,
         files: files::Amount::default(),
         two_cores: false,
@@ -176,8 +176,8 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
             "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
             "--slowest" => options.slowest = 1000 * number(words.next(), 1..=30_000)? as u64,
-            "--sessions" => options.crowd.sessions = number(words.next(), 1..=4000)?,
-            "--seconds" => options.crowd.seconds = number(words.next(), 1..=1000)?,
+            "--sessions" => options.session_load.sessions = number(words.next(), 1..=4000)?,
+            "--seconds" => options.session_load.seconds = number(words.next(), 1..=1000)?,
             "--records" => options.records = number(words.next(), 1_000..=1_000_000_000)?,
             "--rows" => {
                 let names = words.next().context(USAGE)?.split(',').map(str::to_owned);
@@ -205,7 +205,7 @@ fn number(word: Option<&&str>, allowed: std::ops::RangeInclusive<usize>) -> Resu
 #[derive(Debug)]
 struct Report {
     title: String,
-    cast: Cast,
+    program_set: ProgramSet,
     sections: Vec<Section>,
     verdicts: Vec<Verdict>,
     /// Congestion control of the connections.
@@ -259,7 +259,7 @@ impl Report {
 
     fn text(&self, conditions: &Conditions) -> String {
         let mut text =
-            format!("{}\n\n{}", self.title, conditions.text(self.cast, &self.congestion));
+            format!("{}\n\n{}", self.title, conditions.text(self.program_set, &self.congestion));
         for section in &self.sections {
             // Writing to a String cannot fail.
             _ = write!(text, "\n{}\n\n{}", section.heading, section.table.render(WIDTH));
@@ -310,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_or_no_number_is_refused() {
+    fn unknown_options_and_invalid_numbers_are_rejected() {
         for wrong in [&["--fast"][..], &["--keys"], &["--keys", "x"], &["--keys", "9"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn a_benchmark_that_does_not_exist_is_refused_before_anything_is_set() {
+    fn an_unknown_benchmark_is_rejected_before_any_setup() {
         assert!(run(Path::new("."), &["speed"]).unwrap_err().to_string().contains("usage"));
         assert!(run(Path::new("."), &[]).is_err());
     }

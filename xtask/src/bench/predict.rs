@@ -1,25 +1,27 @@
-//! `bench predict`: a key and a screenful at a server 100 ms away, with and without prediction.
+//! `bench predict`: a key and a screenful at a server with a round trip of 100 ms, with and without
+//! prediction.
 //!
-//! The last client uses `plumb serve`, which acknowledges echoes; the others use inetutils telnetd.
-//! The peer is the Telnet client of inetutils, which displays a key when its echo arrives. A relay
-//! between client and server delays everything by 50 ms in each direction. The time of a key ends
-//! when its character is read from the client's terminal, whether it was predicted or echoed; the
-//! client's own status reports at the end of a round how many predictions were correct.
+//! The client in the last row connects to `plumb serve`, which acknowledges echoes; the other
+//! clients connect to inetutils telnetd. The program compared with plumb is the Telnet client of
+//! inetutils, which displays a key when its echo arrives. A relay between client and server delays
+//! everything by 50 ms in each direction. The time of a key ends when its character is read from
+//! the client's terminal, whether it was predicted or echoed; the client's own status reports at
+//! the end of a round how many predictions were correct.
 
 mod relay;
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::driver::{Session, screen_text};
 use super::login::start_server;
 use super::rounds::{Round, Rounds, micros, millis};
-use super::telnetd::{Kind, Listener, on_the_far_processor, program, set_environment, shell};
+use super::telnetd::{Kind, Listener, on_server_processor, program, set_environment, shell};
 use super::typing::{Amount, plumb};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result};
 use os::clock::Monotonic;
 use os::readiness::wait;
 use protocols::time::Duration;
-use records::figures::{UNKNOWN, share};
+use records::format::{UNKNOWN, share};
 use records::statistics::median;
 use records::table::Table;
 use relay::Relay;
@@ -29,7 +31,7 @@ use std::process::Command;
 
 /// One-way delay.
 const DELAY: Duration = Duration::from_millis(50);
-/// Time from one key to the next, if keys are displayed at once: ten characters a second.
+/// Time from one key to the next, if the client displays keys at once: ten keys per second.
 const GAP: Duration = Duration::from_millis(100);
 /// A key displayed sooner than this was predicted, not echoed.
 const AT_ONCE_NS: u64 = 50_000_000;
@@ -37,7 +39,7 @@ const KEY_GOAL_MS: f64 = 1.0;
 const SCREENFUL_GOAL_MS: f64 = 105.0;
 /// Number of keys that fit after the prompt in a line of 80 columns.
 const LINE_KEYS: usize = 60;
-/// Keys to type. No m, because it ends SGR sequences.
+/// Keys to type. They do not include m, which ends SGR sequences.
 const KEYS: &[u8] = b"abcdefghijklnopqrstuvwxyz";
 const SCREENFULS_MAX: usize = 2;
 
@@ -75,7 +77,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let mut serve = Command::new(plumb()?);
     serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--exec"]).arg(shell()).arg("-i");
     set_environment(&mut serve);
-    let started = on_the_far_processor(conditions.pinning(), || start_server(serve));
+    let started = on_server_processor(conditions.pinning(), || start_server(serve));
     let (_server, port) = started?;
     let to_plumb = Relay::open(port, DELAY)?;
     let place = |client: Client| match client {
@@ -110,7 +112,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
         .collect();
     let kernel = listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned());
     Ok(Report {
-        cast: Cast::Login,
+        program_set: ProgramSet::Login,
         title: "bench predict: from a key to its cell, 100 ms from the server".to_owned(),
         sections: vec![section(&paths, amount.rounds, keys)],
         verdicts: verdicts(&paths),
@@ -191,7 +193,8 @@ fn rest(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Parses the number of wrong predictions, and of those that were displayed, from `status`.
+/// Parses the number of wrong predictions, and the number of displayed wrong predictions, from
+/// `status`.
 fn wrong_of(status: &str) -> Option<(u64, u64)> {
     let words: Vec<&str> = status.split_whitespace().collect();
     let at = words.windows(2).position(|two| matches!(two, ["were", "wrong"]))?;
@@ -259,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wrong_ones_are_read_from_the_status() {
+    fn wrong_predictions_are_read_from_the_status() {
         let status = "Of 20 predictions, 12 were confirmed, 3 were\r\nwrong (1 of them displayed), and 5 were \
                       dropped untested.";
         assert_eq!(wrong_of(status), Some((3, 1)));

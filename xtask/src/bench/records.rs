@@ -1,14 +1,14 @@
 //! `bench records`: the cost of a transfer's record, and the cost of queries to the store.
 //!
 //! The journal is compared with the bare write of a preformatted line, alternately within each
-//! round. The store is filled in batches, and the same table is queried from the roll-ups and from
-//! the records; both must agree.
+//! round. The store is filled in batches. Then the same table is queried from the roll-ups and from
+//! the records, and the two results must agree.
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result, ensure};
 use os::clock::{Monotonic, thread_cpu_time};
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::journal::{Journal, Settings as JournalSettings};
 use records::population::{Population, Settings};
 use records::statistics::median;
@@ -32,7 +32,7 @@ pub(super) struct Archive {
 const PER_ROUND: usize = 5_000;
 /// Transfers per transaction.
 const BATCH: usize = 50_000;
-/// Table II of RFC 573: all, by type, by program.
+/// Axes of table II of RFC 573: all transfers, by type, by program.
 const TABLE_II: [Axis; 3] = [Axis::All, Axis::Type, Axis::Program];
 /// All further axes that `plumb stats` shows in one view of the roll-ups.
 const TABLE_WIDE: [Axis; 7] =
@@ -53,9 +53,9 @@ struct Row {
 }
 
 /// The bench's temporary directory, removed on drop.
-struct Folder(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Drop for Folder {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.0);
     }
@@ -63,10 +63,12 @@ impl Drop for Folder {
 
 /// Measures the journal, then the store.
 pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
-    let folder = Folder(std::env::temp_dir().join(format!("plumb-records-{}", std::process::id())));
-    fs::create_dir_all(&folder.0).context("the folder of the bench cannot be made")?;
-    let journal = journal(&folder.0, archive.rounds)?;
-    let store = store(&folder.0, archive)?;
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("plumb-records-{}", std::process::id())),
+    );
+    fs::create_dir_all(&directory.0).context("cannot create the directory of the bench")?;
+    let journal = journal(&directory.0, archive.rounds)?;
+    let store = store(&directory.0, archive)?;
     let per_transfer = |row: &Row| Some(row.wall_ns()? as f64 / row.times as f64 / 1_000.0);
     let verdict = |what: &str, row: Option<&Row>, goal| Verdict {
         what: what.to_owned(),
@@ -89,7 +91,7 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
     let heading = |what: &str| format!("{what}; {} rounds, medians of the rounds", archive.rounds);
     Ok(Report {
         title: "bench records: the journal and the store of transfers".to_owned(),
-        cast: Cast::Thread,
+        program_set: ProgramSet::Thread,
         sections: vec![
             section(heading("journal, for a transfer"), &journal),
             section(format!("store of {} records", archive.records), &store),
@@ -111,7 +113,8 @@ fn drawn(seed: u64, count: usize) -> Population {
 }
 
 fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> {
-    let (began, cpu_began) = (clock.now(), thread_cpu_time());
+    let began = clock.now();
+    let cpu_began = thread_cpu_time();
     act()?;
     let cpu = thread_cpu_time().saturating_sub(cpu_began);
     let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -119,15 +122,15 @@ fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> 
 }
 
 /// Measures the write of a preformatted line, of lines in batches, and of lines one by one.
-fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+fn journal(directory: &Path, rounds: usize) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let names = ["bare write of a line that is there", "in batches", "each at once"];
     let mut rows = names.map(|name| Row { name, times: PER_ROUND, costs: Vec::new() });
     let transfers: Vec<Transfer> = drawn(1, PER_ROUND).take(PER_ROUND).collect();
     let line = transfers.first().map(Transfer::to_line).unwrap_or_default();
-    let bare = folder.join("bare");
+    let bare = directory.join("bare");
     let mut file = OpenOptions::new().create(true).append(true).open(&bare)?;
-    let mut journal = Journal::open(&folder.join("journal"), JournalSettings::default())?;
+    let mut journal = Journal::open(&directory.join("journal"), JournalSettings::default())?;
     for _ in 0..=rounds {
         let [bare, batches, at_once] = &mut rows;
         bare.costs.push(measure(&clock, || {
@@ -153,9 +156,9 @@ fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
 }
 
 /// Fills a store, then queries it.
-fn store(folder: &Path, archive: Archive) -> Result<Vec<Row>> {
+fn store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
-    let mut store = Store::open(&folder.join("store.sqlite"))?;
+    let mut store = Store::open(&directory.join("store.sqlite"))?;
     let mut append = Row { name: "append, a record", times: BATCH, costs: Vec::new() };
     let mut population = drawn(2, archive.records);
     let mut left = archive.records;
@@ -242,11 +245,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_archive_is_filled_and_both_ways_agree() {
-        let folder =
-            Folder(std::env::temp_dir().join(format!("plumb-archive-{}", std::process::id())));
-        fs::create_dir_all(&folder.0).unwrap();
-        let rows = store(&folder.0, Archive { rounds: 1, records: 300 }).unwrap();
+    fn a_small_archive_is_filled_and_both_methods_agree() {
+        let directory = TemporaryDirectory(
+            std::env::temp_dir().join(format!("plumb-archive-{}", std::process::id())),
+        );
+        fs::create_dir_all(&directory.0).unwrap();
+        let rows = store(&directory.0, Archive { rounds: 1, records: 300 }).unwrap();
         assert_eq!((rows.len(), rows[0].times), (5, 300));
     }
 }

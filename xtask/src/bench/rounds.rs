@@ -1,8 +1,8 @@
 //! Evaluation of measuring rounds: a median of medians, and ratios within one round.
 //!
-//! A round is short, and measures everything that is compared. A disturbance longer than a round
-//! affects both sides of a ratio. A shorter one affects one round of several, which the median
-//! ignores.
+//! A round is short, and measures all paths that are compared. A disturbance longer than a round
+//! affects both figures of a ratio. A shorter disturbance affects one round of several, and the
+//! median excludes that round.
 
 use super::driver::Transfer;
 use records::statistics::{median, percentile};
@@ -129,7 +129,7 @@ impl Ratio {
     pub(super) fn of(pairs: &[(u64, u64)]) -> Option<Self> {
         let divided = pairs.iter().filter(|(_, divisor)| *divisor > 0);
         let mut ratios: Vec<f64> =
-            divided.map(|(part, whole)| *part as f64 / *whole as f64).collect();
+            divided.map(|(part, total)| *part as f64 / *total as f64).collect();
         ratios.sort_by(f64::total_cmp);
         Some(Self {
             median: *records::statistics::nearest_rank(&ratios, 50)?,
@@ -165,7 +165,7 @@ pub(super) fn seconds(ns: Option<u64>) -> String {
 }
 
 fn in_unit(ns: Option<u64>, unit_ns: f64, places: usize) -> String {
-    let Some(ns) = ns else { return records::figures::UNKNOWN.to_owned() };
+    let Some(ns) = ns else { return records::format::UNKNOWN.to_owned() };
     format!("{:.places$}", ns as f64 / unit_ns)
 }
 
@@ -186,23 +186,23 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_taken_within_each_round() {
-        let (ours, peer) =
-            (rounds("a", &[&[90], &[50], &[95]]), rounds("b", &[&[100], &[100], &[100]]));
+    fn ratios_are_computed_within_each_round() {
+        let ours = rounds("a", &[&[90], &[50], &[95]]);
+        let peer = rounds("b", &[&[100], &[100], &[100]]);
         let ratio = ours.ratio_to(&peer, |round| round.echo(50)).unwrap();
         assert_eq!(ratio, Ratio { median: 0.90, least: 0.50, greatest: 0.95 });
         assert_eq!(ratio.text(), "0.90 (0.50-0.95)");
     }
 
     #[test]
-    fn a_figure_that_no_round_has_has_no_ratio() {
+    fn a_figure_missing_in_all_rounds_has_no_ratio() {
         let path = rounds("a", &[&[1]]);
         assert_eq!(path.ratio_to(&path, |round| round.server_ns_per_key), None);
         assert_eq!(path.ratio_to(&path, |_| Some(0)), None);
     }
 
     #[test]
-    fn what_is_unknown_is_null_and_a_dash() {
+    fn unknown_values_are_null_and_a_dash() {
         let json = rounds("a", &[&[1]]).to_json();
         assert!(json["client_cpu_ns_per_key"].is_null());
         assert_eq!(json["echo_p50_ns"], 1);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn times_stand_in_the_unit_of_their_column() {
+    fn times_are_in_the_unit_of_their_column() {
         assert_eq!(
             (micros(Some(12_345)), millis(Some(43_512_345))),
             ("12.3".into(), "43.51".into())

@@ -1,8 +1,8 @@
 //! The cost of the meters of `plumb serve` for its sessions: off, on but not read, and on while
 //! `plumb meters --every 1s` reads them.
 //!
-//! Each round starts a new server for each of the three, with one session of `plumb login` whose
-//! own meter is off. The sessions receive keys in turn.
+//! Each round starts a new server for each of the three modes, with one session of `plumb login`
+//! whose own meter is off. The sessions receive keys in turn.
 
 use super::Section;
 use super::Verdict;
@@ -10,19 +10,20 @@ use super::conditions::Conditions;
 use super::driver::{Server, Session};
 use super::login::start_server;
 use super::rounds::{Ratio, Rounds, micros};
-use super::telnetd::{on_the_far_processor, set_environment, shell};
-use super::typing::{Amount, SEED, Typist, plumb, type_by_turns};
+use super::telnetd::{on_server_processor, set_environment, shell};
+use super::typing::{Amount, SEED, Typist, plumb, type_interleaved};
 use anyhow::{Context, Result};
 use os::process::Program;
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use records::table::Table;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-/// Largest ratio of an echo with the meter on to off.
+/// Largest ratio of the echo time with the meter on to the time with the meter off.
 const GOAL: f64 = 1.03;
-/// Largest ratio of an echo with the meter read to unread: below what can be measured.
+/// Largest ratio of the echo time while the meter is read to the time while it is not read: a
+/// difference too small to be measured.
 const READ_GOAL: f64 = 1.01;
 
 /// Mode of a server's meter.
@@ -42,7 +43,8 @@ const METERS: [(Meter, &str); 3] = [
 /// Rounds of each mode, in the order of [`METERS`].
 pub(super) struct Served([Rounds; 3]);
 
-/// A session, and the process that reads its server's meters and ends with it.
+/// A session, and the process that reads the meters of the session's server and ends with the
+/// session.
 type Opened = (Session, Option<Program>);
 
 fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
@@ -58,7 +60,7 @@ fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
         }
         start_server(command)
     };
-    let (server, port) = on_the_far_processor(conditions.pinning(), started)?;
+    let (server, port) = on_server_processor(conditions.pinning(), started)?;
     let reader = (meter == Meter::Read).then(|| read(server.id())).transpose()?;
     let mut client = Command::new(plumb()?);
     client.args(["login", "127.0.0.1", &port.to_string(), "--via", "kernel"]);
@@ -77,20 +79,22 @@ fn read(server: u32) -> Result<Program> {
 
 /// Measures all modes.
 pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served> {
-    let mut chance = Chance::from_seed(SEED);
+    let mut rng = Rng::from_seed(SEED);
     let mut served = METERS.map(|(_, label)| Rounds::new(label));
     for number in 1..=amount.rounds {
         conditions.run_in_real_time()?;
-        let (mut typists, mut readers) = (Vec::new(), Vec::new());
+        let mut typists = Vec::new();
+        let mut readers = Vec::new();
         for (meter, label) in METERS {
             let opened = open(meter, conditions);
-            let (session, reader) = opened.with_context(|| format!("no session of {label}"))?;
+            let (session, reader) =
+                opened.with_context(|| format!("cannot open a session at {label}"))?;
             typists.push(Typist::new(label, session));
             readers.push(reader);
         }
-        let rounds = type_by_turns(typists, amount.keys, &mut chance)?;
+        let rounds = type_interleaved(typists, amount.keys, &mut rng)?;
         for reader in readers.iter_mut().flatten() {
-            // A reader that has ended does not read, so there would be nothing to compare.
+            // If `plumb meters` had ended, this round would have no reads to compare.
             anyhow::ensure!(reader.has_ended()?.is_none(), "plumb meters has ended too early");
         }
         for (served, round) in served.iter_mut().zip(rounds) {
@@ -111,7 +115,7 @@ impl Served {
         self.ratios(|round| round.server_ns_per_key)
     }
 
-    /// Returns the ratios of on to off and of read to unread.
+    /// Returns two ratios of a figure: meter on (unread) to off, and meter read to unread.
     fn ratios(&self, figure: fn(&super::rounds::Round) -> Option<u64>) -> [Option<Ratio>; 2] {
         let [off, unread, read] = &self.0;
         [unread.ratio_to(off, figure), read.ratio_to(unread, figure)]

@@ -1,17 +1,18 @@
 //! `bench split`: checks in which account of an echo a known delay appears.
 //!
 //! `plumb measure` runs against a shell behind `plumb serve` and a relay of TCP connections,
-//! alternating between no delay, 100 µs and 1 ms. The delay is in one of two places:
+//! alternating between no delay, 100 µs and 1 ms. The delay is injected at one of two points:
 //!
 //! - in the relay, which runs on the server's processor and spins for that time before it forwards
-//!   data from the client. The account of the server and the network must grow by the same time;
-//! - before sendto(2), with which the client sends a key: strace(1) injects it. strace takes longer
-//!   than requested, so the account of system calls must grow as much as the whole echo. The runs
-//!   without a delay are traced as well.
+//!   data from the client. The measured account of the server and the network must grow by that
+//!   delay;
+//! - before sendto(2), with which the client sends a key: strace(1) injects it. strace delays
+//!   longer than requested, so the account of system calls is compared with the whole echo: both
+//!   must grow by the same time. The runs without a delay are traced too.
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::login::start_server;
-use super::telnetd::{on_the_far_processor, program, set_environment, shell};
+use super::telnetd::{on_server_processor, program, set_environment, shell};
 use super::typing::{Amount, plumb};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result, bail};
@@ -20,7 +21,7 @@ use os::process::Program;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::socket;
 use protocols::time::Duration;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::table::Table;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
@@ -34,10 +35,11 @@ const DELAYS_US: [u64; 3] = [0, 100, 1000];
 const GOAL_PERCENT: f64 = 5.0;
 /// Time limit for the connection of a measurement.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum number of keys per measurement: beyond that, more rounds add more than more keys.
+/// Maximum number of keys per measurement: for higher precision, more rounds are better than more
+/// keys.
 const KEYS_MAX: usize = 200;
 
-/// Place of the delay.
+/// Point at which the delay is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Relay,
@@ -54,10 +56,10 @@ impl Place {
         }
     }
 
-    /// Returns the JSON name of the account that must grow.
+    /// Returns the JSON name of the account that must grow by the delay.
     const fn account(self) -> &'static str {
         match self {
-            Self::Relay => "far_side_and_network",
+            Self::Relay => "remote_host_and_network",
             Self::Sendto => "interrupt_or_system_call",
         }
     }
@@ -96,14 +98,14 @@ impl Echo {
     }
 }
 
-/// All rounds of one delay in one place.
+/// All rounds with one delay at one injection point.
 struct Measured {
     place: Place,
     delay_us: u64,
     rounds: Vec<Echo>,
 }
 
-/// Measures each place with each delay, interleaved.
+/// Measures each injection point with each delay, interleaved.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let strace = program("strace", "strace");
     let mut notes: Vec<String> =
@@ -118,7 +120,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     command.arg(shell()).arg("-i");
     set_environment(&mut command);
     let pinning = conditions.pinning();
-    let (_server, behind) = on_the_far_processor(pinning, || start_server(command))?;
+    let (_server, behind) = on_server_processor(pinning, || start_server(command))?;
     let places = Place::ALL.into_iter().filter(|place| *place == Place::Relay || strace.is_ok());
     let mut measured: Vec<Measured> = places
         .flat_map(|place| {
@@ -137,7 +139,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let congestion = socket::congestion_control(&TcpListener::bind("127.0.0.1:0")?);
     Ok(Report {
         title: "bench split: delays of known length, and the accounts of an echo".into(),
-        cast: Cast::Login,
+        program_set: ProgramSet::Login,
         sections: vec![section(&measured, amount, keys)],
         verdicts: verdicts(&measured),
         congestion: congestion.unwrap_or_else(|_| UNKNOWN.to_owned()),
@@ -177,7 +179,7 @@ fn measure(
         Place::Relay => Duration::from_micros(delay_us),
         Place::Sendto => Duration::ZERO,
     };
-    let relay = on_the_far_processor(pinning, || Relay::begin(&listener, behind, delay))?;
+    let relay = on_server_processor(pinning, || Relay::begin(&listener, behind, delay))?;
     let record: Value = serde_json::from_reader(stdout).context("plumb measure has no record")?;
     drop(client);
     relay.end();
@@ -204,7 +206,8 @@ impl Relay {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let passes = |from: &TcpStream, to: &TcpStream, delay| -> io::Result<_> {
-            let (from, to) = (from.try_clone()?, to.try_clone()?);
+            let from = from.try_clone()?;
+            let to = to.try_clone()?;
             Ok(thread::spawn(move || pass(from, to, delay)))
         };
         let threads = [passes(&client, &server, delay)?, passes(&server, &client, Duration::ZERO)?];
@@ -233,8 +236,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     _ = to.shutdown(Shutdown::Write);
 }
 
-/// Growth with one delay against none, µs: of the expected account, of the whole echo, and of the
-/// other account that grew most. Each is the median with the least and the greatest.
+/// Growth with one delay, compared with no delay, µs: of the expected account, of the whole echo,
+/// and of the account with the largest growth among the others. Each value is the median with the
+/// least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Growth {
     account_us: [f64; 3],
@@ -275,10 +279,10 @@ fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
         .text("delay in")
         .number("delay (µs)")
         .text("account")
-        .number("it grew by (µs)")
-        .number("the echo grew by (µs)")
+        .number("account grew by (µs)")
+        .number("echo grew by (µs)")
         .number("account of echo (%)")
-        .number("any other account (µs)");
+        .number("largest other (µs)");
     let text = |[median, least, most]: [f64; 3]| format!("{median:.1} ({least:.1} to {most:.1})");
     let mut data = Vec::new();
     for it in measured {
@@ -331,7 +335,7 @@ mod tests {
 
     fn echo(whole_us: f64, far_us: f64, calls_us: f64) -> Echo {
         let accounts_us = vec![
-            ("far_side_and_network".to_owned(), far_us),
+            ("remote_host_and_network".to_owned(), far_us),
             ("interrupt_or_system_call".to_owned(), calls_us),
         ];
         Echo { whole_us, accounts_us }
@@ -340,7 +344,7 @@ mod tests {
     #[test]
     fn an_echo_is_read_from_a_record() {
         let record = json!({ "echo": { "p50_ns": 90_000, "layers": [
-            { "layer": "far_side_and_network", "ns": 60_000 },
+            { "layer": "remote_host_and_network", "ns": 60_000 },
             { "layer": "interrupt_or_system_call", "ns": 30_000 },
         ] } });
         assert_eq!(Echo::read(&record), Some(echo(90.0, 60.0, 30.0)));
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_against_the_same_round_and_an_error_against_the_delay() {
+    fn growth_is_relative_to_the_same_round_and_the_error_to_the_delay() {
         let of = |delay_us, rounds| Measured { place: Place::Relay, delay_us, rounds };
         let measured = [
             of(0, vec![echo(90.0, 60.0, 30.0), echo(190.0, 160.0, 30.0)]),

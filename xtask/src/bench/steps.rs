@@ -1,18 +1,18 @@
 //! `bench steps`: the cost of a station without a device, in one process.
 //!
-//! One station serves another that connects to it. Each datagram is copied between their packets,
-//! as a device would do. The clock runs only while the server receives a batch, runs its
-//! application and transmits its answers: the work of the driver's loop between read and write. The
-//! figure contains no system call and no other process, so that changes to the engines are visible
-//! even on a busy machine.
+//! One station serves another that connects to it. Each datagram is copied from a packet of one
+//! station to a packet of the other, as a device would do. The clock runs only while the server
+//! receives a batch, runs its application and transmits its answers: the work of the driver's loop
+//! between read and write. The figure contains no system call and no other process, so that changes
+//! to the engines are visible even on a busy machine.
 
 use anyhow::{Context, Result, bail, ensure};
 use os::clock::{Monotonic, counter, ticks};
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Account, Clock, Counter, Meter};
 use protocols::packet::{ChecksumState, Packet};
+use protocols::rng::Rng;
 use protocols::station::{Application, Frame, Layers, Settings, Station, Step};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Profile, ReceiveWindow, SendLimit};
@@ -23,8 +23,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub(super) const USAGE: &str = "\
 usage: ./x bench steps [--blocks N] [--only echo|in|out]
 
-  --blocks N     blocks, of which the median and the least are printed (default 31, from 1 to 10000)
-  --only WHAT    one of the rows, for a profiler";
+  --blocks N     number of blocks; median and minimum are printed (default 31, from 1 to 10000)
+  --only WHAT    run only the rows of one kind, for example under a profiler";
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
@@ -34,7 +34,7 @@ const MTU: usize = 1500;
 const BATCH: usize = 64;
 /// Server turns per block.
 const TURNS: u64 = 2_000;
-/// Data of a source and of bulk transfers to the server.
+/// Bulk data in both directions.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
 /// Traffic on the connection.
@@ -67,7 +67,8 @@ const ROWS: [Row; 5] = [
 
 /// Measures all rows, or those of one kind, and prints them.
 pub(super) fn run(arguments: &[&str]) -> Result<()> {
-    let (mut blocks, mut only) = (31_usize, None);
+    let mut blocks = 31_usize;
+    let mut only = None;
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match (*word, words.next().copied().unwrap_or_default()) {
@@ -105,7 +106,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
 struct Host {
     station: Station,
     meter: Meter,
-    chance: Chance,
+    rng: Rng,
     clock: Monotonic,
 }
 
@@ -123,24 +124,25 @@ impl Host {
     fn new(address: Ipv4Addr, row: &Row, clock: Monotonic) -> Self {
         let meter =
             if row.is_metered { Meter::new(Clock::Counter(counter())) } else { Meter::off() };
-        let (mut chance, mut meter) = (Chance::from_seed(u64::from(address.to_bits())), meter);
+        let mut rng = Rng::from_seed(u64::from(address.to_bits()));
+        let mut meter = meter;
         let settings = Settings {
             address,
             prefix_len: 24,
             packets: 512,
-            segments: row.has_offloads,
-            finishes_checksums: row.has_offloads,
+            tso: row.has_offloads,
+            checksum_offload: row.has_offloads,
             routines: os::checksum::routines(),
             ..Settings::default()
         };
-        let mut cx = Cx { now: clock.now(), chance: &mut chance, meter: &mut meter };
+        let mut cx = Cx { now: clock.now(), rng: &mut rng, meter: &mut meter };
         let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
-        Self { station, meter, chance, clock }
+        Self { station, meter, rng, clock }
     }
 
     fn parts(&mut self) -> (&mut Station, Cx<'_>) {
         let now = self.clock.now();
-        let cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         (&mut self.station, cx)
     }
 
@@ -173,7 +175,8 @@ impl Host {
 impl Pair {
     fn connect(row: &Row) -> Result<Self> {
         let clock = Monotonic::start();
-        let (mut user, mut server) = (Host::new(USER, row, clock), Host::new(SERVER, row, clock));
+        let mut user = Host::new(USER, row, clock);
+        let mut server = Host::new(SERVER, row, clock);
         let profile = Profile {
             receive_window: ReceiveWindow::Bytes(1 << 20),
             send_limit: SendLimit::Bytes(1 << 20),
@@ -181,13 +184,14 @@ impl Pair {
             ..Profile::BULK
         };
         let listening = server.station.layers.tcp.listen(PORT, profile);
-        ensure!(listening.is_ok(), "nobody can listen");
+        ensure!(listening.is_ok(), "cannot listen: the port is in use");
         let (station, mut cx) = user.parts();
         let remote = SocketAddr::new(SERVER.into(), PORT);
         let opened = station.layers.tcp.open(USER.into(), remote, profile, &mut cx);
         let id = opened.ok().context("the connection cannot be opened")?;
         let service = Service { load: row.load };
-        let (started, from) = (clock.now(), ticks());
+        let started = clock.now();
+        let from = ticks();
         std::thread::sleep(Duration::from_millis(20));
         let ns_per_tick = (clock.now() - started).as_nanos() as f64 / (ticks() - from) as f64;
         let mut pair = Self { user, server, service, id, ns_per_tick, in_flight: Vec::new() };
@@ -200,10 +204,12 @@ impl Pair {
     /// Returns the nanoseconds per datagram, and the number of pure acknowledgments per datagram.
     fn block(&mut self, load: Load) -> Result<(f64, f64)> {
         let acks_before = self.server.meter.counted(Counter::TcpPureAcksOut);
-        let (mut ticks, mut datagrams) = (0, 0);
+        let mut ticks = 0;
+        let mut datagrams = 0;
         for _ in 0..TURNS {
             let (passed, count) = self.turn(load)?;
-            (ticks, datagrams) = (ticks + passed, datagrams + count);
+            ticks += passed;
+            datagrams += count;
         }
         let acks = self.server.meter.counted(Counter::TcpPureAcksOut) - acks_before;
         ensure!(datagrams > 0, "nothing has moved");
@@ -248,7 +254,7 @@ impl Pair {
         if is_due {
             station.step(Step::Timer, service, &mut cx);
         }
-        if station.has_news() {
+        if station.has_events() {
             let left = cx.meter.enter(Account::Outside);
             station.step(Step::User, service, &mut cx);
             cx.meter.enter(left);

@@ -1,7 +1,7 @@
 //! The Telnet servers of the bench, started for each connection as by inetd.
 //!
 //! A server gets the connection as its standard input and output, and runs a shell instead of
-//! login(1): no password is needed, and nothing listens outside the bench's own network.
+//! login(1): no password is needed, and nothing listens outside the bench's own network namespace.
 
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Returns how the server is started to run `shell`.
+    /// Returns the command that starts the server with `shell` as its login program.
     pub(super) fn service(self, shell: &Path) -> Result<Service> {
         let program = match self {
             Self::Inetutils => program("telnetd", "inetutils-telnetd")?,
@@ -46,7 +46,7 @@ impl Kind {
         Ok(self.service_of(program, shell))
     }
 
-    /// Returns how `program` is started to run `shell`.
+    /// Returns the command that starts `program` with `shell` as its login program.
     fn service_of(self, program: PathBuf, shell: &Path) -> Service {
         let words: &[&str] = match self {
             Self::Inetutils => &["-h", "-E"],
@@ -79,15 +79,15 @@ impl Service {
 }
 
 /// Runs `start` with the calling thread on the first processor of `pinning`, so that started
-/// processes run there; then moves the thread to the second.
-pub(super) fn on_the_far_processor<T>(
+/// processes run there; then moves the thread to the second processor.
+pub(super) fn on_server_processor<T>(
     pinning: Option<(usize, usize)>,
     start: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let Some((far, near)) = pinning else { return start() };
-    schedule::pin_to(far)?;
+    let Some((server_processor, client_processor)) = pinning else { return start() };
+    schedule::pin_to(server_processor)?;
     let started = start();
-    schedule::pin_to(near)?;
+    schedule::pin_to(client_processor)?;
     started
 }
 
@@ -100,7 +100,7 @@ pub(super) fn set_environment(command: &mut Command) {
 /// Finds a program; the error names the package that contains it.
 pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     let path = search_path();
-    let mut places = path.split(':').map(|folder| Path::new(folder).join(name));
+    let mut places = path.split(':').map(|directory| Path::new(directory).join(name));
     let found = places.find(|place| place.is_file());
     found.with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
 }
@@ -120,14 +120,16 @@ fn search_path() -> String {
 pub(super) struct Listener {
     socket: TcpListener,
     service: Service,
-    /// Processor of the servers, and processor to which the thread returns.
+    /// Processor of the servers, and processor to which the thread returns after it starts a
+    /// server.
     pinning: Option<(usize, usize)>,
 }
 
 impl Listener {
-    /// Listens at all addresses of the calling thread's network, at a free port.
+    /// Listens at all addresses of the calling thread's network namespace, at a free port.
     ///
-    /// With `pinning` the servers run on the first processor, and the caller on the second.
+    /// With `pinning` the servers run on the first processor of the pair, and the calling thread on
+    /// the second.
     pub(super) fn open(kind: Kind, pinning: Option<(usize, usize)>) -> Result<Self> {
         Self::open_for(kind.service(&shell())?, pinning)
     }
@@ -153,10 +155,10 @@ impl Listener {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
         if wait(&mut descriptors, &clock, Some(clock.now() + limit))? == Wake::Deadline {
-            bail!("nobody called for {} s", limit.as_secs());
+            bail!("no connection within {} s", limit.as_secs());
         }
         let (connection, _) = self.socket.accept()?;
-        on_the_far_processor(self.pinning, || self.start(connection))
+        on_server_processor(self.pinning, || self.start(connection))
     }
 
     fn start(&self, connection: TcpStream) -> Result<Program> {
@@ -173,19 +175,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_there_is_named_with_the_package_that_brings_it() {
+    fn a_missing_program_is_named_with_its_package() {
         let error = program("no-such-telnetd", "the-package").unwrap_err().to_string();
         assert!(error.contains("no-such-telnetd") && error.contains("the-package"), "{error}");
     }
 
     #[test]
-    fn a_server_runs_the_shell_that_it_is_told() {
+    fn a_server_runs_the_configured_shell() {
         let service = Kind::Busybox.service_of(PathBuf::from("busybox"), Path::new("/bin/own"));
         assert_eq!(service.command().get_args().last().unwrap(), "/bin/own");
     }
 
     #[test]
-    fn nobody_who_calls_is_an_error_after_the_limit() {
+    fn a_missing_connection_is_an_error_after_the_limit() {
         let service = Kind::Inetutils.service_of(PathBuf::from("telnetd"), Path::new("/bin/sh"));
         let listener = Listener::open_for(service, None).unwrap();
         assert!(listener.answer(Duration::from_millis(1)).is_err());

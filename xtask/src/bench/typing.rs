@@ -1,9 +1,9 @@
 //! Types into several login paths in turn.
 //!
 //! Every round opens a new session per path, so that the memory layout of one process does not
-//! influence all rounds. Then one key goes to each session in random order, and the next keys some
-//! milliseconds later, until all are typed: a disturbance longer than one turn affects all sessions
-//! alike. Screenfuls follow in the same way, in separate sessions.
+//! influence all rounds. Then the bench types one key into each session in random order, and the
+//! next keys some milliseconds later, until all keys are typed: a disturbance longer than one turn
+//! affects all sessions alike. Screenfuls follow in the same way, in separate sessions.
 
 use super::conditions::Conditions;
 use super::driver::{Session, screen_text};
@@ -12,7 +12,7 @@ use super::telnetd::{Listener, program, set_environment, shell};
 use anyhow::{Context, Result, ensure};
 use os::clock::Monotonic;
 use os::readiness::wait;
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::time::Duration;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,10 @@ pub(super) struct Amount {
     pub(super) megabytes: usize,
 }
 
-/// Program that is typed into.
+/// Client program into which the bench types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Client {
-    /// A shell without a network.
+    /// A shell on the pseudo-terminal, without a Telnet client or server.
     Shell,
     /// The Telnet client of inetutils.
     Inetutils,
@@ -113,7 +113,7 @@ impl Via {
         }
     }
 
-    /// Creates the TUN, which exists as long as the bench's network.
+    /// Creates the TUN, which exists as long as the bench's network namespace.
     pub(super) fn prepare(&self) -> Result<()> {
         let Self::Tun(number) = self else { return Ok(()) };
         let name = format!("plumb{number}");
@@ -126,8 +126,8 @@ impl Via {
 /// Runs `ip` of iproute2.
 pub(super) fn run_ip(arguments: &[&str]) -> Result<()> {
     let output = Command::new(program("ip", "iproute2")?).args(arguments).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "'ip {}' failed: {}", arguments.join(" "), said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "'ip {}' failed: {}", arguments.join(" "), stderr.trim());
     Ok(())
 }
 
@@ -135,7 +135,7 @@ pub(super) fn run_ip(arguments: &[&str]) -> Result<()> {
 pub(super) fn plumb() -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("plumb");
     let hint = "build it with cargo build --release -p plumbline";
-    ensure!(beside.is_file(), "there is no plumb beside this program: {hint}");
+    ensure!(beside.is_file(), "there is no plumb in the directory of this program: {hint}");
     Ok(beside)
 }
 
@@ -177,14 +177,14 @@ pub(super) fn measure(
     conditions: &Conditions,
 ) -> Result<Vec<Rounds>> {
     let screen = Screen::new()?;
-    let mut chance = Chance::from_seed(SEED);
+    let mut rng = Rng::from_seed(SEED);
     let mut results: Vec<Rounds> = clients.iter().map(|(label, _)| Rounds::new(*label)).collect();
     for number in 1..=amount.rounds {
         conditions.run_in_real_time()?;
-        let echoes = type_by_turns(open(clients, listener)?, amount.keys, &mut chance)?;
+        let echoes = type_interleaved(open(clients, listener)?, amount.keys, &mut rng)?;
         conditions.run_as_ordinary()?;
         let screens = if amount.screenfuls == 0 { Vec::new() } else { open(clients, listener)? };
-        let screens = show_by_turns(screens, amount.screenfuls, &screen.0, &mut chance)?;
+        let screens = show_interleaved(screens, amount.screenfuls, &screen.0, &mut rng)?;
         let screens = screens.into_iter().map(Some).chain(std::iter::repeat(None));
         for ((result, echoes), screens) in results.iter_mut().zip(echoes).zip(screens) {
             let Round { screenful_ns, key_to_screen_ns, .. } = screens.unwrap_or_default();
@@ -199,7 +199,7 @@ pub(super) fn measure(
 /// Arbitrary seed of the order and the gaps.
 pub(super) const SEED: u64 = 1982;
 
-/// A session that is typed into, with its measurements.
+/// A session into which the bench types, with its measurements.
 #[derive(Debug)]
 pub(super) struct Typist<'a> {
     label: &'a str,
@@ -227,18 +227,18 @@ fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Ty
 }
 
 /// Types `keys` into all sessions, one key per turn; adds the processor time of both ends.
-pub(super) fn type_by_turns(
+pub(super) fn type_interleaved(
     mut typists: Vec<Typist<'_>>,
     keys: usize,
-    chance: &mut Chance,
+    rng: &mut Rng,
 ) -> Result<Vec<Round>> {
     let clock = Monotonic::start();
     let before: Vec<_> = typists.iter_mut().map(|typist| typist.session.used()).collect();
     let count = u32::try_from(typists.len()).unwrap_or(1).max(1);
     for key in KEYS.cycle().take(keys) {
-        for at in shuffled(typists.len(), chance) {
+        for at in shuffled(typists.len(), rng) {
             let Some(typist) = typists.get_mut(at) else { continue };
-            let gap = gap(chance).checked_div(count).unwrap_or_default();
+            let gap = gap(rng).checked_div(count).unwrap_or_default();
             wait(&mut [], &clock, Some(clock.now() + gap))?;
             let echo = typist.session.echo(key);
             let echo = echo.with_context(|| format!("no echo by {}", typist.label))?;
@@ -255,23 +255,23 @@ pub(super) fn type_by_turns(
     Ok(typists.into_iter().map(|typist| typist.round).collect())
 }
 
-fn gap(chance: &mut Chance) -> Duration {
-    Duration::from_micros(GAP_US.start + chance.below(GAP_US.end - GAP_US.start))
+fn gap(rng: &mut Rng) -> Duration {
+    Duration::from_micros(GAP_US.start + rng.below(GAP_US.end - GAP_US.start))
 }
 
 const AFTERMATH: Duration = Duration::from_millis(100);
 
 /// Prints the screen of `file` in all sessions `screenfuls` times, one per turn.
-pub(super) fn show_by_turns(
+pub(super) fn show_interleaved(
     mut typists: Vec<Typist<'_>>,
     screenfuls: usize,
     file: &Path,
-    chance: &mut Chance,
+    rng: &mut Rng,
 ) -> Result<Vec<Round>> {
     for _ in 0..screenfuls {
-        for at in shuffled(typists.len(), chance) {
+        for at in shuffled(typists.len(), rng) {
             let Some(typist) = typists.get_mut(at) else { continue };
-            let shown = typist.session.screenful(file, || gap(chance));
+            let shown = typist.session.screenful(file, || gap(rng));
             let shown = shown.with_context(|| format!("no screenful by {}", typist.label))?;
             typist.round.screenful_ns.push(shown.first_to_last_ns);
             typist.round.key_to_screen_ns.push(shown.key_to_last_ns);
@@ -281,8 +281,8 @@ pub(super) fn show_by_turns(
 }
 
 /// Returns the numbers below `count` in random order.
-pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).map(|at| (chance.next_u64(), at)).collect();
+pub(super) fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).map(|at| (rng.next_u64(), at)).collect();
     order.sort_unstable();
     order.into_iter().map(|(_, at)| at).collect()
 }
@@ -295,11 +295,12 @@ fn per_key(before: Option<u64>, after: Option<u64>, keys: usize) -> Option<u64> 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use protocols::rng::Rng;
 
     proptest! {
         #[test]
         fn every_session_gets_one_key_in_a_turn(count in 0..20_usize, seed in any::<u64>()) {
-            let mut order = shuffled(count, &mut Chance::from_seed(seed));
+            let mut order = shuffled(count, &mut Rng::from_seed(seed));
             order.sort_unstable();
             prop_assert_eq!(order, (0..count).collect::<Vec<_>>());
         }
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tun_has_a_network_of_its_own() {
+    fn each_tun_has_a_separate_network() {
         assert_eq!(
             (Via::Tun(0).name(), Via::Tun(0).host()),
             ("tun:plumb0".into(), "10.82.0.1".into())
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_client_without_meter_is_told_so() {
+    fn only_a_client_without_meter_gets_the_option() {
         let metered = |is_metered| Client::Plumb { via: Via::Kernel, is_metered };
         // Without `plumb` in the directory of the tests there is no command to inspect.
         if let (Ok(on), Ok(off)) = (metered(true).command(1), metered(false).command(1)) {

@@ -33,8 +33,8 @@ impl Suite {
         }
     }
 
-    /// Returns the dialect that its scripts expect, as named by the library's flags.
-    pub(super) const fn dialect(self) -> &'static str {
+    /// Returns the TCP dialect that the suite's scripts expect, as named by the library's flags.
+    pub(super) const fn target_os(self) -> &'static str {
         match self {
             Self::Packetdrill => "linux",
             Self::TcpTestsuite => "freebsd",
@@ -42,11 +42,12 @@ impl Suite {
     }
 }
 
-/// Policies with which the scripts run. The list of expected results is for the tuned ones.
+/// TCP policies with which the scripts run. The list of expected results is for
+/// [`Policies::Tuned`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policies {
-    /// Policies of the system for which the scripts were written, behind a device that adapts
-    /// outgoing segments to it.
+    /// Policies of the system for which the scripts were written, with an adapter that changes
+    /// outgoing segments to the format of that system.
     Tuned,
     /// Default policies of the library for a program that embeds it.
     Library,
@@ -94,7 +95,8 @@ pub(super) struct Expected(Vec<(Suite, String, Expectation)>);
 impl Expected {
     /// Parses the list.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let (mut suite, mut list) = (None, Vec::new());
+        let mut suite = None;
+        let mut list = Vec::new();
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -104,11 +106,12 @@ impl Expected {
                 ensure!(suite.is_some(), "line {number}: there is no suite {name}");
                 continue;
             }
-            let suite = suite.with_context(|| format!("line {number} stands before any suite"))?;
+            let suite =
+                suite.with_context(|| format!("line {number} is before the first [SUITE] line"))?;
             let (path, expectation) = parse_script(line)
                 .with_context(|| format!("line {number}: not 'pass PATH' or 'fail PATH: why'"))?;
             if list.iter().any(|(s, p, _)| *s == suite && *p == path) {
-                bail!("line {number}: {path} stands there twice");
+                bail!("line {number}: {path} is listed twice");
             }
             list.push((suite, path, expectation));
         }
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_stands_there_twice_is_refused() {
+    fn a_duplicate_script_is_rejected() {
         assert!(Expected::parse("[packetdrill]\npass c.pkt\npass c.pkt\n").is_err());
     }
 

@@ -1,19 +1,19 @@
 //! `./x conformance`: runs the scripts of two public suites against plumb's TCP, and compares the
 //! results with the expected ones.
 //!
-//! The runner and both suites are external, named by three environment variables; the project
-//! stores only the paths of scripts in `crates/conformance/expected.txt`. Every script runs in its
-//! own process, with as many processes as processors: the runner spends a tenth of a second of real
-//! time on each, whatever the script does.
+//! The runner and both suites are external programs and files, named by three environment
+//! variables; the project stores only the paths of scripts in `crates/conformance/expected.txt`.
+//! Every script runs in its own process, with as many processes as processors, because the runner
+//! takes a tenth of a second of real time for any script.
 
 mod expected;
 mod play;
 mod profiles;
-mod stage;
+mod sandbox;
 
 use anyhow::{Context, Result, bail, ensure};
 use expected::{Expectation, Expected, Suite};
-use play::{How, Outcome, Player};
+use play::{Outcome, PlayOptions, Player};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,20 +23,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const USAGE: &str = "\
 usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose] [--tuned]
 
-  --all        every script of both suites, also those that expected.txt does not name
-  --only TEXT  the scripts whose path contains TEXT
-  --repeat N   each script N times; one that does not always end alike is a failure
-  --verbose    what the runner says about every script that fails
-  --tuned      only with the policies of the system for which a script was written, and not with
-               those that programs get
+  --all        run every script of both suites, including scripts that are not in expected.txt
+  --only TEXT  run only the scripts whose path contains TEXT
+  --repeat N   run each script N times; a script with different outcomes is a failure
+  --verbose    print the output of the runner for every script that fails
+  --tuned      run only with the policies of the system for which a script was written, and not
+               with the policies of plumb's programs
 
   PLUMB_PACKETDRILL          the script runner, with its shared-object mode
-  PLUMB_PACKETDRILL_SCRIPTS  the folder gtests/net of google/packetdrill
+  PLUMB_PACKETDRILL_SCRIPTS  the directory gtests/net of google/packetdrill
   PLUMB_TCP_TESTSUITE        the root of freebsd-net/tcp-testsuite";
 
 /// Options of the command line.
 #[derive(Debug)]
-struct Wish<'a> {
+struct Options<'a> {
     all: bool,
     only: &'a str,
     repeat: usize,
@@ -54,47 +54,49 @@ struct Script {
 
 /// Runs the scripts that `arguments` select.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
-    let wish = parse(arguments)?;
+    let options = parse(arguments)?;
     let text = std::fs::read_to_string(root.join("crates/conformance/expected.txt"))
         .context("cannot read crates/conformance/expected.txt")?;
     let expected = Expected::parse(&text)?;
-    let folders = Suite::ALL.map(|suite| (suite, variable(suite.variable())));
+    let directories = Suite::ALL.map(|suite| (suite, variable(suite.variable())));
     let mut scripts = Vec::new();
-    for (suite, folder) in folders {
-        scripts.extend(choose(suite, &folder?, &expected, &wish)?);
+    for (suite, directory) in directories {
+        scripts.extend(choose(suite, &directory?, &expected, &options)?);
     }
-    ensure!(!scripts.is_empty(), "no script has '{}' in its path", wish.only);
+    ensure!(!scripts.is_empty(), "no script has '{}' in its path", options.only);
     let library = library(root)?;
     let player = Player::new(&variable("PLUMB_PACKETDRILL")?, &library, &variable_of)?;
-    let outcomes = play_all(&player, &scripts, How::TUNED, wish.repeat);
-    let expected = report(&scripts, &outcomes, &wish);
-    if !wish.tuned {
+    let outcomes = play_all(&player, &scripts, PlayOptions::TUNED, options.repeat);
+    let expected = report(&scripts, &outcomes, &options);
+    if !options.tuned {
         profiles::report(&player, &scripts)?;
     }
     expected
 }
 
-fn parse<'a>(arguments: &[&'a str]) -> Result<Wish<'a>> {
-    let mut wish = Wish { all: false, only: "", repeat: 1, verbose: false, tuned: false };
+fn parse<'a>(arguments: &[&'a str]) -> Result<Options<'a>> {
+    let mut options = Options { all: false, only: "", repeat: 1, verbose: false, tuned: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match *argument {
-            "--all" => wish.all = true,
-            "--verbose" => wish.verbose = true,
-            "--tuned" => wish.tuned = true,
-            "--only" => wish.only = rest.next().context(USAGE)?,
-            "--repeat" => wish.repeat = rest.next().and_then(|n| n.parse().ok()).context(USAGE)?,
+            "--all" => options.all = true,
+            "--verbose" => options.verbose = true,
+            "--tuned" => options.tuned = true,
+            "--only" => options.only = rest.next().context(USAGE)?,
+            "--repeat" => {
+                options.repeat = rest.next().and_then(|n| n.parse().ok()).context(USAGE)?;
+            }
             _ => bail!("{USAGE}"),
         }
     }
-    ensure!(wish.repeat > 0, "--repeat needs a number above 0");
-    Ok(wish)
+    ensure!(options.repeat > 0, "--repeat needs a number above 0");
+    Ok(options)
 }
 
 fn variable(name: &str) -> Result<PathBuf> {
     let value = std::env::var_os(name).map(PathBuf::from);
     let path = value.with_context(|| format!("please set {name}\n\n{USAGE}"))?;
-    std::fs::canonicalize(&path).with_context(|| format!("{name}: no {}", path.display()))
+    std::fs::canonicalize(&path).with_context(|| format!("{name}: there is no {}", path.display()))
 }
 
 fn variable_of(suite: Suite) -> Result<PathBuf> {
@@ -106,32 +108,38 @@ fn library(root: &Path) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| root.join("target"));
     let library = target.join("debug/libconformance.so");
-    std::fs::canonicalize(&library)
-        .with_context(|| format!("no {}: cargo build -p conformance makes it", library.display()))
+    std::fs::canonicalize(&library).with_context(|| {
+        format!("there is no {}; build it with cargo build -p conformance", library.display())
+    })
 }
 
 fn choose(
     suite: Suite,
-    folder: &Path,
+    directory: &Path,
     expected: &Expected,
-    wish: &Wish<'_>,
+    options: &Options<'_>,
 ) -> Result<Vec<Script>> {
     let mut paths: BTreeMap<String, Option<Expectation>> = BTreeMap::new();
-    if wish.all {
-        for path in stage::scripts(folder)? {
+    if options.all {
+        for path in sandbox::scripts(directory)? {
             paths.insert(path, None);
         }
     }
     for (path, expectation) in expected.of(suite) {
-        ensure!(folder.join(path).is_file(), "{}: there is no {path}", folder.display());
+        ensure!(directory.join(path).is_file(), "{}: there is no {path}", directory.display());
         paths.insert(path.clone(), Some(expectation.clone()));
     }
-    let wanted = paths.into_iter().filter(|(path, _)| path.contains(wish.only));
+    let wanted = paths.into_iter().filter(|(path, _)| path.contains(options.only));
     Ok(wanted.map(|(path, expectation)| Script { suite, path, expectation }).collect())
 }
 
 /// Plays every script `repeat` times, and returns the outcomes in the order of the scripts.
-fn play_all(player: &Player, scripts: &[Script], how: How, repeat: usize) -> Vec<Vec<Outcome>> {
+fn play_all(
+    player: &Player,
+    scripts: &[Script],
+    options: PlayOptions,
+    repeat: usize,
+) -> Vec<Vec<Outcome>> {
     let outcomes = Mutex::new(vec![Vec::new(); scripts.len()]);
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -144,7 +152,7 @@ fn play_all(player: &Player, scripts: &[Script], how: How, repeat: usize) -> Vec
                     if number >= scripts.len() * repeat {
                         return;
                     }
-                    let outcome = player.play(script.suite, &script.path, how, number);
+                    let outcome = player.play(script.suite, &script.path, options, number);
                     if let Ok(mut outcomes) = outcomes.lock()
                         && let Some(of_script) = outcomes.get_mut(number % scripts.len())
                     {
@@ -158,28 +166,35 @@ fn play_all(player: &Player, scripts: &[Script], how: How, repeat: usize) -> Vec
 }
 
 /// Prints unexpected outcomes and the totals.
-fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Result<()> {
-    let (mut surprises, mut out) = (0, std::io::stdout().lock());
+fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], options: &Options<'_>) -> Result<()> {
+    let mut surprises = 0;
+    let mut out = std::io::stdout().lock();
     for suite in Suite::ALL {
-        let (mut passed, mut named, mut others, mut others_passed) = (0, 0, 0, 0);
+        let mut passed = 0;
+        let mut named = 0;
+        let mut others = 0;
+        let mut others_passed = 0;
         for (script, outcomes) in scripts.iter().zip(outcomes) {
             if script.suite != suite {
                 continue;
             }
             let passes = outcomes.iter().filter(|outcome| outcome.has_passed()).count();
-            let (always, never) = (passes == outcomes.len(), passes == 0);
+            let always = passes == outcomes.len();
+            let never = passes == 0;
             let is_surprise = match &script.expectation {
                 Some(Expectation::Passes) => !always,
                 Some(Expectation::Fails(_)) => !never,
                 None => !always && !never,
             };
             if script.expectation.is_some() {
-                (named, passed) = (named + 1, passed + usize::from(always));
+                named += 1;
+                passed += usize::from(always);
             } else {
-                (others, others_passed) = (others + 1, others_passed + usize::from(always));
+                others += 1;
+                others_passed += usize::from(always);
             }
             surprises += usize::from(is_surprise);
-            if is_surprise || (wish.verbose && !always) {
+            if is_surprise || (options.verbose && !always) {
                 write_script(script, outcomes, passes, is_surprise, &mut out)?;
             }
         }
@@ -224,9 +239,9 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read() {
-        let wish = parse(&["--all", "--repeat", "10", "--only", "rst"]).unwrap();
-        assert!(wish.all && !wish.verbose && !wish.tuned);
-        assert_eq!((wish.repeat, wish.only), (10, "rst"));
+        let options = parse(&["--all", "--repeat", "10", "--only", "rst"]).unwrap();
+        assert!(options.all && !options.verbose && !options.tuned);
+        assert_eq!((options.repeat, options.only), (10, "rst"));
     }
 
     #[test]

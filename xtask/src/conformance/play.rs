@@ -1,7 +1,7 @@
 //! Plays one script with the runner.
 
 use super::expected::{Comparison, Policies, Suite};
-use super::stage::{FOLDER, Stage, restorer_of};
+use super::sandbox::{DIRECTORY_VARIABLE, Sandbox, restorer_of};
 use anyhow::{Context, Result};
 use std::fmt;
 use std::fs::File;
@@ -32,10 +32,10 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed => f.write_str("passed"),
-            Self::Failed(Some(EXIT_IDLE), said) => {
-                write!(f, "the stack would never send what is waited for\n{said}")
+            Self::Failed(Some(EXIT_IDLE), output) => {
+                write!(f, "the stack would never send the expected packet\n{output}")
             }
-            Self::Failed(_, said) => f.write_str(said),
+            Self::Failed(_, output) => f.write_str(output),
             Self::Hung => write!(f, "did not end within {} s", LIMIT.as_secs()),
             Self::NotPlayed(why) => write!(f, "could not be played: {why}"),
         }
@@ -44,12 +44,12 @@ impl fmt::Display for Outcome {
 
 /// Parameters of playing a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct How {
+pub(super) struct PlayOptions {
     pub(super) policies: Policies,
     pub(super) comparison: Comparison,
 }
 
-impl How {
+impl PlayOptions {
     /// Parameters to which the list of expected results applies.
     pub(super) const TUNED: Self =
         Self { policies: Policies::Tuned, comparison: Comparison::Strict };
@@ -69,64 +69,79 @@ const LOCAL_IP: &str = "192.168.0.1";
 pub(super) struct Player {
     runner: PathBuf,
     library: PathBuf,
-    stage: Stage,
+    sandbox: Sandbox,
     freebsd: PathBuf,
     search_path: std::ffi::OsString,
 }
 
 impl Player {
     /// Creates a player from the runner and the library, with the suites in the directories that
-    /// `folder_of` returns.
+    /// `directory_of` returns.
     pub(super) fn new(
         runner: &Path,
         library: &Path,
-        folder_of: &dyn Fn(Suite) -> Result<PathBuf>,
+        directory_of: &dyn Fn(Suite) -> Result<PathBuf>,
     ) -> Result<Self> {
-        let stage = Stage::new(&folder_of(Suite::Packetdrill)?)?;
+        let sandbox = Sandbox::new(&directory_of(Suite::Packetdrill)?)?;
         let search_path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(stage.programs()).chain(std::env::split_paths(&search_path));
+        let directories =
+            std::iter::once(sandbox.programs()).chain(std::env::split_paths(&search_path));
         Ok(Self {
             runner: runner.to_path_buf(),
             library: library.to_path_buf(),
-            freebsd: folder_of(Suite::TcpTestsuite)?,
-            search_path: std::env::join_paths(folders)?,
-            stage,
+            freebsd: directory_of(Suite::TcpTestsuite)?,
+            search_path: std::env::join_paths(directories)?,
+            sandbox,
         })
     }
 
-    /// Plays the script at `path` in its suite with the parameters `how`; `number` must be unique.
-    pub(super) fn play(&self, suite: Suite, path: &str, how: How, number: usize) -> Outcome {
-        self.try_play(suite, path, how, number)
+    /// Plays the script at `path` in its suite with the parameters `options`; `number` must be
+    /// unique.
+    pub(super) fn play(
+        &self,
+        suite: Suite,
+        path: &str,
+        options: PlayOptions,
+        number: usize,
+    ) -> Outcome {
+        self.try_play(suite, path, options, number)
             .unwrap_or_else(|error| Outcome::NotPlayed(format!("{error:#}")))
     }
 
-    fn try_play(&self, suite: Suite, path: &str, how: How, number: usize) -> Result<Outcome> {
+    fn try_play(
+        &self,
+        suite: Suite,
+        path: &str,
+        options: PlayOptions,
+        number: usize,
+    ) -> Result<Outcome> {
         let script = match suite {
-            Suite::Packetdrill => self.stage.linked().join(path),
+            Suite::Packetdrill => self.sandbox.linked().join(path),
             Suite::TcpTestsuite => self.freebsd.join(path),
         };
-        let folder = self.stage.folder_of(number)?;
+        let directory = self.sandbox.directory_of(number)?;
         let text = std::fs::read_to_string(&script)?;
-        let relaxed_script = folder.join("relaxed.pkt");
-        let played = match how.comparison {
+        let relaxed_script = directory.join("relaxed.pkt");
+        let played = match options.comparison {
             Comparison::Strict => script.file_name().context("a script has a name")?,
             Comparison::Relaxed => {
                 std::fs::write(&relaxed_script, relaxed(&text))?;
                 relaxed_script.as_os_str()
             }
         };
-        let said = folder.join("said");
-        let output = File::create(&said)?;
+        let output_path = directory.join("said");
+        let output = File::create(&output_path)?;
         let mut child = Command::new(&self.runner)
             .arg(format!("--local_ip={LOCAL_IP}"))
             .arg(format!("--so_filename={}", self.library.display()))
-            .arg(format!("--so_flags={}", flags(suite, how.policies, &text, &folder)))
+            .arg(format!("--so_flags={}", flags(suite, options.policies, &text, &directory)))
             .arg(played)
-            .current_dir(script.parent().context("a script is in a folder")?)
+            .current_dir(script.parent().context("a script is in a directory")?)
             .env("PATH", &self.search_path)
-            // For the one function that does not go through the library's table.
+            // LD_PRELOAD replaces the one function that the runner does not call through the
+            // library's function table.
             .env("LD_PRELOAD", &self.library)
-            .env(FOLDER, &folder)
+            .env(DIRECTORY_VARIABLE, &directory)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -144,14 +159,14 @@ impl Player {
                 }
             }
         };
-        let words = String::from_utf8_lossy(&std::fs::read(&said)?).into_owned();
-        std::fs::remove_dir_all(&folder)?;
-        // Most scripts have created none.
+        let output_text = String::from_utf8_lossy(&std::fs::read(&output_path)?).into_owned();
+        std::fs::remove_dir_all(&directory)?;
+        // Most scripts have not created this file.
         let _ = std::fs::remove_file(restorer_of(child.id()));
         if status.success() {
             return Ok(Outcome::Passed);
         }
-        let lines: Vec<&str> = words.lines().collect();
+        let lines: Vec<&str> = output_text.lines().collect();
         let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
         Ok(Outcome::Failed(status.code(), last.join("\n")))
     }
@@ -159,11 +174,12 @@ impl Player {
 
 /// Returns the flags of the library: the dialect, the policies, the directory of the settings, and
 /// the MTU, which the script specifies only for the runner.
-fn flags(suite: Suite, policies: Policies, script: &str, folder: &Path) -> String {
+fn flags(suite: Suite, policies: Policies, script: &str, directory: &Path) -> String {
     let mtu = script.lines().find_map(|line| line.trim().strip_prefix("--mtu="));
     let mtu = mtu.map(|mtu| format!(",mtu={mtu}")).unwrap_or_default();
-    let (dialect, profile) = (suite.dialect(), policies.name());
-    format!("dialect={dialect},profile={profile},folder={}{mtu}", folder.display())
+    let target_os = suite.target_os();
+    let profile = policies.name();
+    format!("dialect={target_os},profile={profile},folder={}{mtu}", directory.display())
 }
 
 /// Returns the script without the options of outgoing SYNs and without windows.
@@ -199,17 +215,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_told_the_profile_and_the_mtu_of_the_script() {
-        let folder = Path::new("a");
+    fn the_library_flags_contain_the_profile_and_the_mtu_of_the_script() {
+        let directory = Path::new("a");
         let script = "--ip_version=ipv4\n--mtu=72\n";
-        let told = flags(Suite::TcpTestsuite, Policies::Tuned, script, folder);
-        assert_eq!(told, "dialect=freebsd,profile=tuned,folder=a,mtu=72");
-        let told = flags(Suite::Packetdrill, Policies::Files, "", folder);
-        assert_eq!(told, "dialect=linux,profile=files,folder=a");
+        let library_flags = flags(Suite::TcpTestsuite, Policies::Tuned, script, directory);
+        assert_eq!(library_flags, "dialect=freebsd,profile=tuned,folder=a,mtu=72");
+        let library_flags = flags(Suite::Packetdrill, Policies::Files, "", directory);
+        assert_eq!(library_flags, "dialect=linux,profile=files,folder=a");
     }
 
     #[test]
-    fn a_relaxed_script_compares_neither_windows_nor_the_options_of_syns_that_leave() {
+    fn a_relaxed_script_ignores_windows_and_options_of_outgoing_syns() {
         let script = "// > S 0:0(0) win 1 <mss 1>\n\
                       +0.00 > S  0:0(0)       win 65535 <mss 1460,nop,wscale 6>\n\
                       +0.10 < S. 0:0(0) ack 1 win 32767 <mss 1460>\n\

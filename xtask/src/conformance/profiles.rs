@@ -1,17 +1,19 @@
-//! The scores with each set of policies, and the changes that the adapter makes for the tuned one.
+//! The scores with each set of TCP policies, and the changes that the adapter makes for the tuned
+//! policies.
 //!
-//! The list of expected results is for policies tuned to each suite, behind a device that adapts
-//! segments to the system for which a script was written. No user has those. So the same scripts
-//! run again with the policies that users get and without adaptation: strictly, and without
-//! comparing the options of SYNs and windows, whose layout and size RFC 9293 leaves open.
+//! The list of expected results is for policies tuned to each suite, with an adapter that changes
+//! segments to the format of the system for which a script was written. plumb's programs do not use
+//! these policies. So the same scripts run again with the policies of the programs and without the
+//! adapter: once with a strict comparison, and once without comparing windows and the options of
+//! SYNs, which RFC 9293 leaves to each system.
 
 use super::expected::{Comparison, Policies, Suite};
-use super::play::{How, Player};
+use super::play::{PlayOptions, Player};
 use super::{Script, play_all};
 use anyhow::Result;
 use std::io::Write;
 
-/// Changes and omissions of the adapter, each with the affected scripts.
+/// Changes that the adapter makes and features that it omits, each with the affected scripts.
 const ADAPTER: [(&str, &str); 6] = [
     ("options of SYNs", "laid out in FreeBSD's order: tcp-testsuite, tuned only"),
     ("PSH", "also on the end of each two new segments: packetdrill, tuned only"),
@@ -26,9 +28,9 @@ pub(super) fn report(player: &Player, scripts: &[Script]) -> Result<()> {
     let listed: Vec<Script> =
         scripts.iter().filter(|script| script.expectation.is_some()).cloned().collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\nwhat the adapter does between our TCP and the scripts:")?;
-    for (what, how) in ADAPTER {
-        writeln!(out, "  {what:<21} {how}")?;
+    writeln!(out, "\nadaptations between our TCP and the scripts:")?;
+    for (subject, change) in ADAPTER {
+        writeln!(out, "  {subject:<21} {change}")?;
     }
     writeln!(out, "\nscripts of the list that pass, by the policies of the connections:")?;
     writeln!(
@@ -37,11 +39,12 @@ pub(super) fn report(player: &Player, scripts: &[Script]) -> Result<()> {
         "packetdrill", "tcp-testsuite", "...relaxed"
     )?;
     for policies in Policies::ALL {
-        let strict = play_all(player, &listed, How { policies, comparison: Comparison::Strict }, 1);
+        let strict =
+            play_all(player, &listed, PlayOptions { policies, comparison: Comparison::Strict }, 1);
         let freebsd: Vec<Script> =
             listed.iter().filter(|script| script.suite == Suite::TcpTestsuite).cloned().collect();
-        let how = How { policies, comparison: Comparison::Relaxed };
-        let relaxed = play_all(player, &freebsd, how, 1);
+        let options = PlayOptions { policies, comparison: Comparison::Relaxed };
+        let relaxed = play_all(player, &freebsd, options, 1);
         let passed = |suite: Suite| {
             let of_suite = listed.iter().zip(&strict).filter(|(script, _)| script.suite == suite);
             of_suite.filter(|(_, outcomes)| outcomes.iter().all(|one| one.has_passed())).count()

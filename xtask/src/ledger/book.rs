@@ -13,7 +13,7 @@ pub(super) struct Book {
 /// One line of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Id, as used in a test's comment.
+    /// Id of the requirement or attack, as a test's comment names it.
     pub(super) id: String,
     pub(super) weight: Weight,
     pub(super) section: String,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
     pub(super) exception: Option<String>,
 }
 
-/// Obligation to have a test.
+/// Whether an entry must have a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     /// A MUST, a MUST NOT, or an attack.
@@ -39,13 +39,14 @@ impl Book {
         let title = title.with_context(|| format!("{path} does not begin with a title"))?;
         let title = title.split(". ").next().and_then(|title| title.split(": ").next());
         let title = title.unwrap_or_default().to_owned();
-        let (mut entries, mut ids) = (Vec::new(), BTreeSet::new());
+        let mut entries = Vec::new();
+        let mut ids = BTreeSet::new();
         for (number, line) in (1..).zip(text.lines()) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let entry = Entry::parse(prefix, line).with_context(|| format!("{path}:{number}"))?;
-            ensure!(ids.insert(entry.id.clone()), "{path}:{number}: {} stands twice", entry.id);
+            ensure!(ids.insert(entry.id.clone()), "{path}:{number}: {} is listed twice", entry.id);
             entries.push(entry);
         }
         Ok(Self { title, entries })
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_stands_twice_is_refused() {
+    fn a_duplicate_id_is_rejected() {
         let text = "# Title\n1 | a | b\n1 | c | d\n";
         assert!(Book::parse("list.txt", "", text).is_err());
     }

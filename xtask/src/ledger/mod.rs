@@ -1,4 +1,5 @@
-//! The ledger: the tests that prove each requirement, and the requirements without a test.
+//! The ledger: the tests of each requirement and attack, and the requirements and attacks without a
+//! test.
 //!
 //! The requirements of RFC 9293, RFC 1122 and RFC 1123 and the attacks are lists under
 //! `docs/ledger`, one line each. A test names the entries that it proves in a comment line among
@@ -11,9 +12,9 @@
 //! fn only_a_reset_at_the_exact_edge_ends_a_connection() {
 //! ```
 //!
-//! A MUST or an attack without a test is a hole, unless its line gives the reason as an exception.
-//! An id that is in no list, a comment that is not above a test, and an exception for an entry with
-//! a test are errors. Missing tests for a SHOULD or MAY are listed and are no error.
+//! A MUST or an attack without a test is a hole. An entry whose line gives a reason as an exception
+//! is no hole. An id that is in no list, a comment that is not above a test, and an exception for
+//! an entry with a test are errors. Missing tests for a SHOULD or MAY are listed and are no error.
 
 mod book;
 mod tags;
@@ -98,7 +99,8 @@ impl Ledger {
 
     /// Returns one line for each list, and the total number of holes.
     fn summary(&self) -> (String, usize) {
-        let (mut lines, mut all_holes) = (Vec::new(), 0);
+        let mut lines = Vec::new();
+        let mut all_holes = 0;
         for book in &self.books {
             let musts = || book.entries.iter().filter(|entry| entry.weight == Weight::Must);
             let others = || book.entries.iter().filter(|entry| entry.weight == Weight::Other);
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_for_what_a_test_names_is_an_error() {
+    fn an_exception_for_a_tested_requirement_is_an_error() {
         let ledger = ledger(LIST, "// req RFC1:MUST-2\n#[test]\nfn it_is_two() {\n");
         assert_eq!(ledger.errors, ["a.rs:3: RFC1:MUST-2 has an exception too"]);
     }

@@ -58,7 +58,7 @@ impl Tests {
 
     fn orphans(&mut self, head: Head, path: &str) {
         for (number, id) in head.ids {
-            self.errors.push(format!("{path}:{number}: {id} stands above no test"));
+            self.errors.push(format!("{path}:{number}: {id} is not above a test"));
         }
     }
 }
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_above_what_is_no_test_is_an_error() {
+    fn a_comment_above_a_non_test_is_an_error() {
         for text in [
             "// req A:MUST-1\nfn it() {\n",
             "// req A:MUST-1\n\n#[test]\nfn it() {\n",
             "// req A:MUST-1\nconst A: u8 = 1;\n",
             "// req A:MUST-1\n",
         ] {
-            assert_eq!(scan(text).1, ["a.rs:1: A:MUST-1 stands above no test"], "{text}");
+            assert_eq!(scan(text).1, ["a.rs:1: A:MUST-1 is not above a test"], "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! esctest is a program that writes to its terminal, and reads the screen back by checksums
 //! (DECRQCRA) and the cursor position by DSR. Here its terminal is a pseudo-terminal with plumb's
 //! terminal at the other end. esctest is not part of this project: the command line names the
-//! directory with its `esctest.py`. The results are taken from the log that it writes.
+//! directory with its `esctest.py`. The results are taken from the log that esctest writes.
 
 use super::expected::Expected;
 use anyhow::{Context, Result, ensure};
@@ -11,9 +11,9 @@ use os::clock::Monotonic;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::tty::WindowSize;
-use protocols::chance::Chance;
 use protocols::cx::Cx;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use std::fs;
@@ -23,15 +23,15 @@ use std::process::Command;
 
 const SIZE: WindowSize = WindowSize { rows: 25, columns: 80 };
 /// Time without output after which a test has hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time that a test waits for a reply, in seconds.
-const REPLY_PATIENCE_S: &str = "1";
+const REPLY_TIMEOUT_S: &str = "1";
 const EXPECTED: &str = include_str!("esctest.txt");
 
 pub(crate) const USAGE: &str =
     "usage: cargo xtask terminal-esctest FOLDER [--verbose] [--include REGEX]";
 
-/// Runs the tests, prints the result of each, and lists those that are not as expected.
+/// Runs the tests, prints the result of each, and lists the results that are not as expected.
 ///
 /// # Errors
 ///
@@ -39,12 +39,12 @@ pub(crate) const USAGE: &str =
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let is_verbose = arguments.contains(&"--verbose");
     let include = arguments.iter().skip_while(|word| **word != "--include").nth(1);
-    let folder = arguments.first().filter(|word| !word.starts_with("--")).context(USAGE)?;
+    let directory = arguments.first().filter(|word| !word.starts_with("--")).context(USAGE)?;
     let log = std::env::temp_dir().join(format!("plumb-esctest-{}.log", std::process::id()));
     let mut command = Command::new("python3");
-    command.arg(Path::new(folder).join("esctest.py"));
+    command.arg(Path::new(directory).join("esctest.py"));
     command.args(["--expected-terminal", "xterm", "--max-vt-level", "4", "--no-print-logs"]);
-    command.args(["--xterm-reverse-wrap", "383", "--timeout", REPLY_PATIENCE_S]);
+    command.args(["--xterm-reverse-wrap", "383", "--timeout", REPLY_TIMEOUT_S]);
     command.args(["--include", include.unwrap_or(&".*")]).arg("--logfile").arg(&log);
     let ran = Pty::open(SIZE)?.start(command).map_err(Into::into).and_then(serve);
     let text = fs::read(&log).with_context(|| log.display().to_string());
@@ -55,14 +55,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 
 /// Serves as the terminal of a program until the program ends.
 fn serve(mut program: PtyProgram) -> Result<()> {
-    let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
-    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut rng = Rng::from_seed(1);
+    let mut meter = Meter::new(Clock::None);
+    let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
     let mut terminal = Terminal::new(SIZE.columns, SIZE.rows);
     terminal.report_checksums(true);
-    let (clock, mut bytes) = (Monotonic::start(), vec![0; 65_536]);
+    let clock = Monotonic::start();
+    let mut bytes = vec![0; 65_536];
     loop {
         let mut ready = [PollFd::new(&program, PollFlags::IN)];
-        let woken = wait(&mut ready, &clock, Some(clock.now() + PATIENCE))?;
+        let woken = wait(&mut ready, &clock, Some(clock.now() + OUTPUT_TIMEOUT))?;
         ensure!(woken != Wake::Deadline, "esctest says nothing any more");
         match program.read(&mut bytes)? {
             Some(0) => break,
@@ -121,7 +123,8 @@ fn report(outcomes: &[Outcome], is_verbose: bool, is_whole: bool) -> Result<()> 
     ensure!(!outcomes.is_empty(), "esctest ran no test");
     let expected = Expected::parse(EXPECTED).context("esctest.txt")?;
     let mut out = std::io::stdout().lock();
-    let (mut surprises, count) = (0, |of| outcomes.iter().filter(|(_, v, _)| *v == of).count());
+    let mut surprises = 0;
+    let count = |of| outcomes.iter().filter(|(_, v, _)| *v == of).count();
     for (name, verdict, said) in outcomes {
         let is_judged = matches!(verdict, Verdict::Passes | Verdict::Fails);
         let is_surprise = is_judged && expected.passes(name) != (*verdict == Verdict::Passes);
@@ -131,7 +134,8 @@ fn report(outcomes: &[Outcome], is_verbose: bool, is_whole: bool) -> Result<()> 
             writeln!(out, "{mark}{name}: {verdict:?}: {said}")?;
         }
     }
-    let (passed, failed) = (count(Verdict::Passes), count(Verdict::Fails));
+    let passed = count(Verdict::Passes);
+    let failed = count(Verdict::Fails);
     let share = 100 * passed / (passed + failed).max(1);
     writeln!(
         out,

@@ -1,7 +1,7 @@
 //! The lists of tests with the expected result of each: `xtask/src/terminal_suite/*.txt`.
 //!
 //! A line is `pass NAME`, or `fail NAME: why`. A name that ends in `*` stands for all tests with
-//! that prefix, unless they have their own line. Empty lines and lines that begin with `#` are
+//! that prefix that have no line of their own. Empty lines and lines that begin with `#` are
 //! ignored. A test without a line is expected to pass.
 
 use anyhow::{Context, Result, ensure};
@@ -28,7 +28,7 @@ impl Expected {
             let (name, expectation) = parse_line(line)
                 .with_context(|| format!("line {number}: not 'pass NAME' or 'fail NAME: why'"))?;
             let is_new = list.iter().all(|(listed, _)| *listed != name);
-            ensure!(is_new, "line {number}: {name} stands there twice");
+            ensure!(is_new, "line {number}: {name} is listed twice");
             list.push((name, expectation));
         }
         Ok(Self(list))

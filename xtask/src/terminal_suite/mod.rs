@@ -2,9 +2,9 @@
 //!
 //! The scripts are not part of this project: the command line names their directory. Their checks
 //! of the screen, the cursor, the pen and the replies are performed. Checks of libvterm's callbacks
-//! (damage, moved rectangles, properties), of keys and of the mouse have no counterpart here, and
-//! are counted as such. A character must have been at its place at some time while the bytes of its
-//! command arrived.
+//! (damage, moved rectangles, properties), of keys and of the mouse have no counterpart in plumb's
+//! terminal, and are counted separately. A check of a character passes if the character was at its
+//! position at some time while the bytes of the command arrived.
 //!
 //! The expected result of each script is in `libvterm.txt`, with the reason if it is not to pass.
 
@@ -14,9 +14,9 @@ mod script;
 
 use anyhow::{Context, Result, ensure};
 use expected::Expected;
-use protocols::chance::Chance;
 use protocols::cx::Cx;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::{Attributes, Cell, Color, LineSize, Picture, Terminal};
 use protocols::time::Instant;
 use script::{Kind, Line};
@@ -41,21 +41,24 @@ pub(crate) const USAGE: &str = "usage: cargo xtask terminal-suite FOLDER [--verb
 /// expected.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let is_verbose = arguments.contains(&"--verbose");
-    let folder = arguments.iter().find(|word| !word.starts_with("--")).context(USAGE)?;
-    let folder = Path::new(folder);
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let directory = arguments.iter().find(|word| !word.starts_with("--")).context(USAGE)?;
+    let directory = Path::new(directory);
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "test"));
     paths.sort();
-    ensure!(!paths.is_empty(), "{} has no file that ends in .test", folder.display());
+    ensure!(!paths.is_empty(), "{} has no file that ends in .test", directory.display());
     let expected = Expected::parse(EXPECTED).context("libvterm.txt")?;
-    let (mut out, mut passed, mut unchecked) = (std::io::stdout().lock(), 0, 0);
+    let mut out = std::io::stdout().lock();
+    let mut passed = 0;
+    let mut unchecked = 0;
     let mut surprises = Vec::new();
     for path in &paths {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
         let Tally { held, failed, without } = play(&script::read(&String::from_utf8_lossy(&text)));
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let (failures, checks) = (failed.len(), held + failed.len());
+        let failures = failed.len();
+        let checks = held + failed.len();
         let verdict = match (checks, failures) {
             (0, _) => "-",
             (_, 0) => "passes",
@@ -85,13 +88,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 struct Tally {
     held: usize,
     failed: Vec<String>,
-    /// Checks of features that a terminal alone does not have.
+    /// Number of checks of features that plumb's terminal does not have.
     without: usize,
 }
 
 impl Tally {
-    /// Counts a check with the found and the wanted value; `None` if the value is not available
-    /// here.
+    /// Counts a check with the found and the expected value, or with `None` if plumb's terminal
+    /// does not have the checked value.
     fn judge(&mut self, line: &Line, pair: Option<(String, String)>) {
         match pair {
             None => self.without += 1,
@@ -136,14 +139,15 @@ fn play(lines: &[Line]) -> Tally {
 struct Stage {
     terminal: Terminal,
     steps: Vec<Picture>,
-    chance: Chance,
+    rng: Rng,
     meter: Meter,
 }
 
 impl Stage {
     fn new() -> Self {
-        let (chance, meter) = (Chance::from_seed(1), Meter::new(Clock::None));
-        Self { terminal: Terminal::new(COLUMNS, ROWS), steps: Vec::new(), chance, meter }
+        let rng = Rng::from_seed(1);
+        let meter = Meter::new(Clock::None);
+        Self { terminal: Terminal::new(COLUMNS, ROWS), steps: Vec::new(), rng, meter }
     }
 
     /// Executes a command; returns whether the command is known.
@@ -170,19 +174,21 @@ impl Stage {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        let (chance, meter) = (&mut self.chance, &mut self.meter);
-        self.terminal.receive(bytes, &mut Cx { now: Instant::ZERO, chance, meter });
+        let rng = &mut self.rng;
+        let meter = &mut self.meter;
+        self.terminal.receive(bytes, &mut Cx { now: Instant::ZERO, rng, meter });
         if self.steps.len() < STEPS_MAX {
             self.steps.push(self.terminal.picture());
         }
     }
 
-    /// Returns the found and the wanted value of an effect that a command must have.
+    /// Returns the found and the expected value of an effect that a command must have.
     fn expectation(&self, text: &str) -> Option<(String, String)> {
         let (word, rest) = text.split_once(' ')?;
         match word {
             "output" => {
-                let (wanted, output) = (script::string(rest)?, self.terminal.output());
+                let wanted = script::string(rest)?;
+                let output = self.terminal.output();
                 let found = output.get(..wanted.len().min(output.len()))?;
                 Some((escaped(found), escaped(&wanted)))
             }
@@ -194,9 +200,12 @@ impl Stage {
 
     fn glyph(&self, text: &str) -> Option<(String, String)> {
         let mut words = text.split(' ');
-        let (codes, width, at) = (words.next()?, words.next()?, words.next()?);
+        let codes = words.next()?;
+        let width = words.next()?;
+        let at = words.next()?;
         let place = numbers(at);
-        let (row, column) = (*place.first()?, *place.get(1)?);
+        let row = *place.first()?;
+        let column = *place.get(1)?;
         let look = |cell: &Cell| format!("{} {}", characters(cell), 1 + u8::from(cell.is_wide()));
         let wanted = format!("{} {width}", text_of(codes)?);
         let mut seen = self.steps.iter().filter_map(|step| step.cell(row, column));
@@ -219,10 +228,11 @@ fn size_name(size: LineSize) -> &'static str {
     }
 }
 
-/// Returns the found and the wanted value of an assertion.
+/// Returns the found and the expected value of an assertion.
 fn assertion(terminal: &Terminal, text: &str) -> Option<(String, String)> {
     let (what, wanted) = text.split_once('=')?;
-    let (what, wanted) = (what.trim(), wanted.trim());
+    let what = what.trim();
+    let wanted = wanted.trim();
     let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
     match word {
         "cursor" => Some((place(terminal.cursor()), wanted.to_owned())),
@@ -325,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_fails_or_has_no_counterpart_is_told_apart() {
+    fn passed_failed_and_unsupported_checks_are_distinguished() {
         let script = "INIT\nPUSH \"AB\\e[6n\"\n  output \"\\e[1;3R\"\n  damage 0..1,0..2\n\
             ?cursor = 0,2\n?screen_row 0 = \"AB\"\n?screen_cell 0,1 = {0x42} width=1 attrs={}\n\
             ?pen bold = on\n?lineinfo 0 =\n";
@@ -333,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_was_written_over_has_stood_there() {
+    fn an_overwritten_character_counts_as_displayed() {
         let script = "PUSH \"A\\rB\"\n  putglyph 0x41 1 0,0\n  putglyph 0x42 1 0,0\n";
         assert_eq!(tally(script), (2, 0, 0));
     }

@@ -61,7 +61,8 @@ fn push(lines: &mut Vec<Line>, number: usize, line: &str) {
 
 /// Returns the bytes of a Perl string expression.
 pub(super) fn string(expression: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut rest) = (Vec::new(), expression.trim());
+    let mut bytes = Vec::new();
+    let mut rest = expression.trim();
     while !rest.is_empty() {
         let (mut piece, after) = literal(rest)?;
         rest = after.trim_start();

@@ -23,7 +23,7 @@ fn long_functions(source: &Source) -> Vec<Finding> {
     for start in source.places_of("fn") {
         let item = source.item(start);
         let name = item.strip_prefix("fn").unwrap_or(item).trim_start();
-        // Without a name it is a function type.
+        // An `fn` without a name is a function type.
         let name = name.split(|c| !is_name(c)).next().unwrap_or_default();
         let lines = item.lines().count();
         if !name.is_empty() && lines > FUNCTION_LINES_MAX {
@@ -35,54 +35,54 @@ fn long_functions(source: &Source) -> Vec<Finding> {
 }
 
 /// A forbidden piece of code.
-struct Ban {
+struct ForbiddenCode {
     words: &'static [&'static str],
     /// Returns whether the ban applies to code of this crate, in a test or not.
     holds: fn(crate_name: &str, in_test: bool) -> bool,
     why: &'static str,
 }
 
-const BANS: [Ban; 8] = [
-    Ban {
+const BANS: [ForbiddenCode; 8] = [
+    ForbiddenCode {
         words: &["todo!", "unimplemented!", "dbg!"],
         holds: |_, _| true,
         why: "is for unfinished work",
     },
-    Ban {
+    ForbiddenCode {
         words: &["unsafe"],
-        // In crates/conformance the compiler restricts it to the file of the C interface.
+        // In crates/conformance the compiler restricts unsafe code to the file of the C interface.
         holds: |name, _| !["os", "conformance"].contains(&name),
-        why: "is for crates/os alone",
+        why: "is for crates/os only",
     },
-    Ban {
+    ForbiddenCode {
         words: &["println!", "print!", "eprintln!", "eprint!"],
         holds: |name, in_test| !in_test && !PRINTERS.contains(&name),
-        why: "is for the binary alone",
+        why: "is for the binary only",
     },
-    Ban {
+    ForbiddenCode {
         words: &["std::", "extern crate std"],
         holds: |name, in_test| !in_test && name == "protocols",
-        why: "is not for an engine, which has core, alloc and its Cx",
+        why: "is not for an engine; use core, alloc and Cx",
     },
-    Ban {
+    ForbiddenCode {
         words: &["Instant::now", "SystemTime::now"],
         holds: |name, _| ENGINES.contains(&name),
-        why: "reads a clock, and here time is an argument",
+        why: "reads a clock; an engine gets the time as an argument",
     },
-    Ban {
+    ForbiddenCode {
         words: &["thread::sleep"],
         holds: |name, in_test| ENGINES.contains(&name) || (in_test && name != "plumbline"),
-        why: "waits, and no engine and no test of one may wait",
+        why: "waits; engines and their tests must not wait",
     },
-    Ban {
+    ForbiddenCode {
         words: &["rand::", "fastrand::", "getrandom", "thread_rng", "RandomState"],
         holds: |name, _| ENGINES.contains(&name),
-        why: "is chance without a seed, and here chance is lent by Cx",
+        why: "is randomness without a seed; use the generator of Cx",
     },
-    Ban {
+    ForbiddenCode {
         words: &["HashMap", "HashSet"],
         holds: |name, in_test| !in_test && ["protocols", "simulator"].contains(&name),
-        why: "is walked in an order of chance; take a BTreeMap or BTreeSet",
+        why: "has a random iteration order; use a BTreeMap or BTreeSet",
     },
 ];
 
@@ -135,14 +135,14 @@ mod tests {
 
     #[test]
     fn unsafe_is_found_outside_of_os() {
-        assert_eq!(engine("fn a() { unsafe { b() } }"), ["unsafe is for crates/os alone"]);
+        assert_eq!(engine("fn a() { unsafe { b() } }"), ["unsafe is for crates/os only"]);
         assert!(found("crates/os/src/a.rs", "fn a() { unsafe { b() } }").is_empty());
         assert!(engine("#![forbid(unsafe_code)]").is_empty());
     }
 
     #[test]
     fn only_the_binary_and_tests_print() {
-        assert_eq!(engine("fn a() { println!(); }"), ["println! is for the binary alone"]);
+        assert_eq!(engine("fn a() { println!(); }"), ["println! is for the binary only"]);
         assert!(found("crates/plumbline/src/main.rs", "fn a() { println!(); }").is_empty());
         assert!(engine("#[cfg(test)] mod t { fn a() { println!(); } }").is_empty());
     }
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn chance_without_a_seed_is_found_in_an_engine() {
+    fn unseeded_randomness_is_found_in_an_engine() {
         assert_eq!(engine("fn a() { rand::random(); }").len(), 1);
         assert_eq!(found("crates/simulator/src/a.rs", "struct A(HashMap<u8, u8>);").len(), 1);
         assert!(engine("fn a() { operand::random(); }").is_empty());
     }
 
     #[test]
-    fn what_stands_in_a_comment_or_a_string_is_not_found() {
+    fn comments_and_strings_are_ignored() {
         assert!(engine("/// Like println! and std::fmt.\nconst A: &str = \"todo!\";").is_empty());
     }
 }

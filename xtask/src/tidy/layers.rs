@@ -1,8 +1,9 @@
 //! The order of the layers in `crates/protocols`: a lower layer never names a higher one.
 //!
 //! Modules below all layers (time, chance, meter, packet, checksum, cx, and any other top-level
-//! module) name none. The terminal is beside the layers and names none either. The station may name
-//! all layers, and no layer names it. `lib.rs` names all, because it declares them.
+//! module) name no layer. The terminal is not one of the layers, and names no layer either. The
+//! station may name all layers, and no layer names it. `lib.rs` names all, because it declares
+//! them.
 
 use super::Finding;
 use super::source::{Source, is_name};
@@ -49,8 +50,8 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
 /// Returns every path that starts at the top of the crate: its position, and the modules that it
 /// names.
 ///
-/// `depth` is the number of `super` that lead from this file to the top. An inline module needs one
-/// more, which is why more are accepted.
+/// `depth` is the number of `super` that lead from this file to the top. A path in an inline module
+/// needs one `super` more, so longer chains are accepted.
 fn paths_from_the_top(source: &Source, depth: usize) -> Vec<(usize, Vec<&str>)> {
     let mut paths = Vec::new();
     for place in source.places_of("crate::") {
@@ -78,7 +79,9 @@ fn first_names(path: &str) -> Vec<&str> {
     let Some(group) = path.strip_prefix('{') else {
         return path.split(|c| !is_name(c)).take(1).collect();
     };
-    let (mut depth, mut start, mut names) = (0_i32, 0, Vec::new());
+    let mut depth = 0_i32;
+    let mut start = 0;
+    let mut names = Vec::new();
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
@@ -119,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn the_members_of_a_group_are_all_looked_at() {
+    fn all_members_of_a_group_are_checked() {
         let text = "use crate::{Cx, internet::{a, b}, transport::tcp};";
         assert_eq!(found("internet/icmp.rs", text).len(), 1);
     }
 
     #[test]
-    fn a_path_that_climbs_to_the_top_is_followed() {
+    fn a_path_with_super_is_resolved() {
         assert_eq!(found("internet/ipv4.rs", "use super::super::transport::tcp;").len(), 1);
         assert_eq!(found("internet/mod.rs", "use super::transport::tcp;").len(), 1);
         assert!(found("internet/ipv4.rs", "use super::transport::tcp;").is_empty());
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_all_layers_names_none() {
+    fn modules_below_all_layers_name_none() {
         assert_eq!(found("packet.rs", "use crate::link::Frame;").len(), 1);
         assert!(found("packet.rs", "use crate::meter::Meter;").is_empty());
         assert!(found("lib.rs", "pub use crate::link::Frame;").is_empty());

@@ -8,8 +8,8 @@ use super::{File, Finding, text_of};
 
 const DOCUMENT: &str = "docs/dependencies.md";
 
-/// Forbidden dependencies of a crate outside its tests. The crate can guarantee its rule only while
-/// these are not available to it.
+/// Forbidden dependencies of a crate outside its tests. A crate that could use them could not
+/// guarantee, for example, that its engines do no I/O.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
         "protocols",
@@ -41,7 +41,7 @@ pub(super) fn check(files: &[File]) -> Vec<(String, Vec<Finding>)> {
         all.push((manifest.path.clone(), findings));
     }
     if text_of(files, "Cargo.lock").is_empty() {
-        let sentence = "it is missing, and with it the versions that were tested";
+        let sentence = "Cargo.lock is missing, which fixes the tested versions of dependencies";
         all.push(("Cargo.lock".to_owned(), vec![Finding::new(1, sentence)]));
     }
     all
@@ -94,7 +94,7 @@ fn forbidden(path: &str, dependencies: &[Dependency<'_>]) -> Vec<Finding> {
     let is_forbidden = |dependency: &&Dependency<'_>| {
         !dependency.table.contains("dev-") && names.contains(&dependency.name)
     };
-    let sentence = |name: &str| format!("{krate} depends on {name}, which is not for it");
+    let sentence = |name: &str| format!("{krate} must not depend on {name}");
     dependencies
         .iter()
         .filter(is_forbidden)
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn an_engine_that_depends_on_the_machine_is_found() {
         let found = sentences(&files("[dependencies]\nos.workspace = true\n", "", "lock"));
-        assert_eq!(found, ["protocols depends on os, which is not for it"]);
+        assert_eq!(found, ["protocols must not depend on os"]);
     }
 
     #[test]

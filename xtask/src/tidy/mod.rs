@@ -7,10 +7,13 @@
 
 mod architecture;
 mod code;
+mod file_names;
 mod layers;
 mod manifests;
 mod source;
 mod text;
+mod tuples;
+mod visibility;
 mod words;
 
 use anyhow::{Context, Result};
@@ -82,10 +85,17 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
         add(&file.path, text::check(&file.path, &file.text));
         add(&file.path, words::check(&file.path, &file.text));
     }
+    for (path, findings) in visibility::check(&sources) {
+        add(&path, findings);
+    }
+    for (path, findings) in file_names::check(files.iter().map(|file| file.path.as_str())) {
+        add(&path, findings);
+    }
     for mut source in sources {
         source.mark_test_file(&test_files);
         add(&source.path, code::check(&source));
         add(&source.path, layers::check(&source));
+        add(&source.path, tuples::check(&source));
     }
     for (path, findings) in manifests::check(&files) {
         add(&path, findings);
@@ -110,14 +120,14 @@ fn extension(path: &str) -> &str {
     }
 }
 
-/// Reads the hand-written files under `root`/`folder`.
-fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
-    let entries =
-        std::fs::read_dir(root.join(folder)).with_context(|| format!("cannot read {folder}/"))?;
+/// Reads the hand-written files under `root`/`directory`.
+fn collect(root: &Path, directory: &str, files: &mut Vec<File>) -> Result<()> {
+    let entries = std::fs::read_dir(root.join(directory))
+        .with_context(|| format!("cannot read {directory}/"))?;
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
         let kind = entry.file_type()?;
         if MADE_BY_PROGRAMS.contains(&name.as_str()) {
             continue;

@@ -1,8 +1,8 @@
 //! A Rust file, split into code, tests and other text.
 //!
 //! The scanner knows comments, strings, raw strings, character literals and lifetimes (The Rust
-//! Reference, "Lexical structure"). Of the grammar it knows only that brackets come in pairs, and
-//! that an item ends with its closing brace or with a semicolon outside of brackets.
+//! Reference, "Lexical structure"). Of the grammar the scanner knows only that brackets come in
+//! pairs, and that an item ends with its closing brace or with a semicolon outside of brackets.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -63,15 +63,15 @@ impl Source {
 
     /// Returns the possible paths of modules declared here for tests only, without `.rs`.
     pub(super) fn test_files(&self) -> Vec<String> {
-        let folder = match self.path.strip_suffix(".rs").unwrap_or(&self.path).rsplit_once('/') {
-            Some((folder, "mod" | "lib" | "main")) => folder.to_owned(),
-            Some((folder, stem)) => format!("{folder}/{stem}"),
+        let directory = match self.path.strip_suffix(".rs").unwrap_or(&self.path).rsplit_once('/') {
+            Some((directory, "mod" | "lib" | "main")) => directory.to_owned(),
+            Some((directory, stem)) => format!("{directory}/{stem}"),
             None => String::new(),
         };
         let declared = |range: &Range<usize>| {
             let item = self.code.get(range.clone())?.strip_suffix(';')?;
             let (before, name) = item.rsplit_once(' ')?;
-            before.ends_with("mod").then(|| format!("{folder}/{name}"))
+            before.ends_with("mod").then(|| format!("{directory}/{name}"))
         };
         self.tests.iter().filter_map(declared).collect()
     }
@@ -128,7 +128,8 @@ fn literal_length(text: &str, after_name: bool) -> Option<usize> {
 }
 
 fn block_comment_length(text: &str) -> usize {
-    let (mut depth, mut at) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut at = 0;
     while let Some(rest) = text.get(at..) {
         let step = rest.chars().next().map_or(1, char::len_utf8);
         if rest.starts_with("/*") {
@@ -165,7 +166,8 @@ fn quoted_length(text: &str, quote: char) -> usize {
 /// Returns the length of a character literal, or `None` for a lifetime.
 fn character_length(text: &str) -> Option<usize> {
     let mut after = text.chars().skip(1);
-    let (first, second) = (after.next()?, after.next()?);
+    let first = after.next()?;
+    let second = after.next()?;
     (first == '\\' || second == '\'').then(|| quoted_length(text, '\''))
 }
 

@@ -1,5 +1,5 @@
-//! Rules about any text: white space and machine-specific paths; for Rust also the head and the
-//! length.
+//! Rules about any text: white space and machine-specific paths; for a Rust file also its first
+//! comment and its length.
 
 use super::{Finding, extension};
 
@@ -10,7 +10,7 @@ const EMPTY_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", 
 
 /// Directories with personal or temporary files, which differ between machines. They are assembled
 /// from pieces so that this file passes its own rule.
-const MACHINE_FOLDERS: [&str; 4] =
+const MACHINE_DIRECTORIES: [&str; 4] =
     [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
 /// Applies the rules to the file at `path`.
@@ -30,7 +30,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// A test that prints this and returns counts as passed for libtest, so the skip is not reported.
+/// Beginning of a message about a skipped test. libtest counts a test that prints this and returns
+/// as passed, so the skip would not be reported.
 const SKIPS: &str = concat!("\"skip", "ped:");
 
 fn skips(text: &str) -> Vec<Finding> {
@@ -42,19 +43,23 @@ fn skips(text: &str) -> Vec<Finding> {
 fn trailing_space(text: &str) -> Vec<Finding> {
     let is_odd = |line: &str| line.ends_with([' ', '\t', '\r']);
     let lines = (1..).zip(text.split('\n')).filter(|(_, line)| is_odd(line));
-    lines.map(|(line, _)| Finding::new(line, "white space ends the line")).collect()
+    lines.map(|(line, _)| Finding::new(line, "the line ends with white space")).collect()
 }
 
 fn machine_paths(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        for folder in MACHINE_FOLDERS {
-            // After a name or a dot it is the middle of a longer path or of an address.
+        for directory in MACHINE_DIRECTORIES {
+            // After a name or a dot, the directory is in the middle of a longer path or of an
+            // address.
             let is_start = |before: &str| {
                 !before.ends_with(|c: char| c.is_alphanumeric() || "._-~}".contains(c))
             };
-            if line.match_indices(folder).any(|(at, _)| line.get(..at).is_some_and(is_start)) {
-                findings.push(Finding::new(number, format!("{folder} is on one machine only")));
+            if line.match_indices(directory).any(|(at, _)| line.get(..at).is_some_and(is_start)) {
+                findings.push(Finding::new(
+                    number,
+                    format!("{directory} is a directory of one machine"),
+                ));
             }
         }
     }
@@ -63,7 +68,7 @@ fn machine_paths(text: &str) -> Vec<Finding> {
 
 fn head(text: &str) -> Option<Finding> {
     let first = text.lines().find(|line| !line.starts_with("// SPDX"))?;
-    let sentence = "the file does not begin with //! and what it is for";
+    let sentence = "the file does not begin with a //! comment on its purpose";
     (!first.starts_with("//!")).then(|| Finding::new(1, sentence))
 }
 
@@ -75,7 +80,7 @@ fn length(text: &str) -> Option<Finding> {
 
 fn name(path: &str) -> Option<Finding> {
     let stem = path.strip_suffix(".rs")?.split('/').find(|part| EMPTY_NAMES.contains(part))?;
-    Some(Finding::new(1, format!("a module called {stem} says nothing about what is in it")))
+    Some(Finding::new(1, format!("the module name {stem} does not describe the contents")))
 }
 
 #[cfg(test)]
@@ -100,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_inside_of_an_address_or_a_longer_path_is_no_path_of_one_machine() {
+    fn a_directory_name_inside_an_address_or_a_longer_path_is_accepted() {
         let text = format!("https://a.example{0} and crates{0}", concat!("/ho", "me/"));
         assert_eq!(machine_paths(&text), []);
     }

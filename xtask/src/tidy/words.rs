@@ -1,8 +1,10 @@
 //! Words that the project does not use, in identifiers, comments, strings and Markdown.
 //!
-//! `words.txt` has one line for each: the word or phrase, a tab, and the term to use instead. An
-//! identifier is read as the words it consists of, so that `far side` finds `far_side`, `FarSide`
-//! and `FAR_SIDE` as well. Quotations in Markdown (lines that begin with `>`) are not checked.
+//! `words.txt` has one line for each: the word or phrase, a tab, and the term to use instead. A
+//! second tab precedes the paths, with spaces between them, of files and directories that may use
+//! the word, for example to read the old names of keys and options. An identifier is read as the
+//! words it consists of, so that `far side` finds `far_side`, `FarSide` and `FAR_SIDE` as well.
+//! Quotations in Markdown (lines that begin with `>`) are not checked.
 
 use super::{Finding, extension};
 
@@ -22,7 +24,9 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let list: Vec<(String, &str)> = LIST
         .lines()
         .filter_map(|line| line.split_once('\t'))
-        .map(|(word, instead)| (padded(&plain(word)), instead))
+        .map(|(word, rest)| (word, rest.split_once('\t').unwrap_or((rest, ""))))
+        .filter(|(_, (_, paths))| !paths.split(' ').any(|start| is_below(path, start)))
+        .map(|(word, (instead, _))| (padded(&plain(word)), instead))
         .collect();
     let is_quotation = |line: &str| extension(path) == "md" && line.starts_with('>');
     let mut findings = Vec::new();
@@ -39,12 +43,18 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
+/// Returns whether `path` is `start`, or a file below the directory `start`.
+fn is_below(path: &str, start: &str) -> bool {
+    let rest = path.strip_prefix(start);
+    !start.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 fn padded(words: &str) -> String {
     format!(" {words} ")
 }
 
-/// Returns the words of `text` in lower case with one space between them; an underscore, a hyphen and
-/// a capital inside of an identifier separate words.
+/// Returns the words of `text` in lower case with one space between them; an underscore, a hyphen
+/// and a capital inside of an identifier separate words.
 fn plain(text: &str) -> String {
     let mut words = String::with_capacity(text.len() + 8);
     let mut was_lower = false;
@@ -87,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_are_read_as_their_words() {
+    fn identifiers_are_split_into_words() {
         assert_eq!(plain("FarSide::far_side, \"the far-side\""), "far side far side the far side");
         assert_eq!(plain("TCP_NODELAY"), "tcp nodelay");
     }
@@ -103,7 +113,16 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_begins_with_what_is_found() {
+    fn a_word_is_permitted_in_the_files_of_its_line() {
+        let text = "//! A.\nconst OLD: &str = \"foretell\";\n";
+        assert_eq!(check("crates/plumbline/src/measure/arguments.rs", text), []);
+        assert_eq!(check("crates/plumbline/src/measure/echo.rs", text).len(), 1);
+        assert!(is_below("crates/records/src/a.rs", "crates/records"));
+        assert!(!is_below("crates/recordsets/src/a.rs", "crates/records"));
+    }
+
+    #[test]
+    fn a_comment_starting_with_what_is_found() {
         assert_eq!(first_words("//! What it is.\n").len(), 1);
         assert_eq!(first_words("x();\n    // Who reads\n").len(), 1);
         assert_eq!(first_words("//! A sentence that says\n//! what it is.\n"), []);

@@ -13,17 +13,17 @@ use tokio::time::timeout;
 const STUCK_AFTER: Time = Time::from_secs(20);
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    timeout(STUCK_AFTER, work).await.expect("nobody was woken")
+    timeout(STUCK_AFTER, work).await.expect("no task was woken")
 }
 
-/// Runs the iproute2 command `ip` in this network namespace.
+/// Runs the iproute2 command `ip` in the network namespace of this thread.
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
     assert!(status.success(), "ip {arguments}");
 }
 
 #[test]
-fn everybody_is_told_when_the_interface_goes() {
+fn all_tasks_get_an_error_when_the_interface_is_removed() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let socket = host.bind(69).unwrap();
@@ -34,8 +34,8 @@ fn everybody_is_told_when_the_interface_goes() {
         let accepting = tokio::spawn(async move { listener.accept().await });
         tokio::task::yield_now().await;
         ip("link delete plumb0");
-        let told = in_time(reading).await.unwrap().unwrap_err();
-        assert!(told.to_string().contains("device has failed"), "{told}");
+        let error = in_time(reading).await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("device has failed"), "{error}");
         in_time(receiving).await.unwrap().unwrap_err();
         in_time(accepting).await.unwrap().unwrap_err();
         host.connect((KERNEL, 80).into()).await.unwrap_err();
@@ -45,7 +45,7 @@ fn everybody_is_told_when_the_interface_goes() {
 }
 
 #[test]
-fn an_idle_host_is_told_when_the_interface_goes() {
+fn an_idle_host_gets_an_error_when_the_interface_is_removed() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let accepting = tokio::spawn(async move { listener.accept().await });
@@ -58,11 +58,11 @@ fn an_idle_host_is_told_when_the_interface_goes() {
 }
 
 #[test]
-fn a_connect_over_an_interface_that_is_down_says_so() {
+fn connecting_over_an_interface_that_is_down_reports_it() {
     with_hosts(|host| async move {
         ip("link set plumb0 down");
-        let told = in_time(host.connect((KERNEL, 80).into())).await.unwrap_err();
-        assert!(told.to_string().contains("is its interface up?"), "{told}");
+        let error = in_time(host.connect((KERNEL, 80).into())).await.unwrap_err();
+        assert!(error.to_string().contains("is its interface up?"), "{error}");
     });
 }
 
@@ -70,8 +70,8 @@ fn a_connect_over_an_interface_that_is_down_says_so() {
 fn an_address_of_a_family_that_the_host_has_not_is_unreachable() {
     with_hosts(|host| async move {
         let remote = SocketAddr::from(([0xFD00, 0, 0, 0, 0, 0, 0, 1], 80));
-        let told = in_time(host.connect(remote)).await.unwrap_err();
-        assert_eq!(told.kind(), io::ErrorKind::NetworkUnreachable);
+        let error = in_time(host.connect(remote)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NetworkUnreachable);
     });
 }
 
@@ -90,7 +90,7 @@ fn port_0_is_a_free_port() {
 }
 
 #[test]
-fn streams_that_outlive_the_runtime_of_their_host_are_told() {
+fn streams_that_outlive_the_runtime_of_their_host_get_an_error() {
     in_new_network(|| {
         let device = tun(true);
         let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -98,30 +98,30 @@ fn streams_that_outlive_the_runtime_of_their_host_are_told() {
         let host = runtime.block_on(async { Host::new(device, 1500, settings()).unwrap() });
         let listener = host.listen(7).unwrap();
         drop(runtime);
-        let told = build().block_on(in_time(listener.accept())).unwrap_err();
-        assert!(told.to_string().contains("runtime"), "{told}");
+        let error = build().block_on(in_time(listener.accept())).unwrap_err();
+        assert!(error.to_string().contains("runtime"), "{error}");
     });
 }
 
 #[test]
-fn a_stream_to_a_peer_that_has_gone_is_reset() {
+fn a_stream_to_a_vanished_peer_is_reset() {
     with_hosts(|host| async move {
         let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
         let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
         let (peer, _) = listener.accept().await.unwrap();
-        stream.write_all(b"nobody reads this").await.unwrap();
+        stream.write_all(b"this stays unread").await.unwrap();
         in_time(peer.readable()).await.unwrap();
         drop(peer);
-        let told = in_time(stream.read_u8()).await.unwrap_err();
-        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
-        let told = in_time(stream.write_u8(0)).await.unwrap_err();
-        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+        let error = in_time(stream.read_u8()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        let error = in_time(stream.write_u8(0)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         stream.shutdown().await.unwrap();
     });
 }
 
 #[test]
-fn a_connection_that_was_reset_before_it_was_accepted_says_so() {
+fn a_connection_reset_before_accept_reports_the_reset() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let peer = TcpStream::connect((OURS, 7)).await.unwrap();
@@ -131,13 +131,13 @@ fn a_connection_that_was_reset_before_it_was_accepted_says_so() {
             tokio::task::yield_now().await;
         }
         let (mut stream, _) = in_time(listener.accept()).await.unwrap();
-        let told = in_time(stream.read_u8()).await.unwrap_err();
-        assert_eq!(told.kind(), io::ErrorKind::ConnectionReset);
+        let error = in_time(stream.read_u8()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     });
 }
 
 #[test]
-fn a_listener_that_is_dropped_closes_what_nobody_accepted() {
+fn a_dropped_listener_closes_unaccepted_connections() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();

@@ -1,6 +1,6 @@
 //! A port on which connections are accepted.
 
-use super::{Accepting, Host, State, Stream};
+use super::{AcceptQueue, Host, State, Stream};
 use protocols::Cx;
 use protocols::transport::tcp::{Profile, Tcp};
 use std::io;
@@ -21,7 +21,7 @@ impl Listener {
             let profile = host.profile.as_deref().copied().unwrap_or(state.profile);
             let port = state.layers(|layers, cx| listen(&mut layers.tcp, port, profile, cx));
             let port = port.ok_or(io::ErrorKind::AddrInUse)?;
-            state.listeners.insert(port, Accepting::default());
+            state.listeners.insert(port, AcceptQueue::default());
             Ok::<_, io::Error>(port)
         });
         let port = port?;
@@ -41,16 +41,17 @@ impl Listener {
     ///
     /// Returns an error if the device has failed.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        let call = self.host.shared.lock().listeners.entry(self.port).or_default().waiting.call();
+        let notifier =
+            self.host.shared.lock().listeners.entry(self.port).or_default().waiting.notifier();
         let attempt = |state: &mut State| {
             state.check()?;
-            let accepting = state.listeners.entry(self.port).or_default();
-            match accepting.open.pop_front() {
+            let accept_queue = state.listeners.entry(self.port).or_default();
+            match accept_queue.open.pop_front() {
                 Some(id) => Poll::Ready(Ok(Stream::of(self.host.clone(), id))),
-                None => accepting.waiting.wait(),
+                None => accept_queue.waiting.wait(),
             }
         };
-        let stream = self.host.attend_to(call, attempt).await?;
+        let stream = self.host.poll_until_ready(notifier, attempt).await?;
         let remote = stream.peer_addr()?;
         Ok((stream, remote))
     }
@@ -77,7 +78,7 @@ fn listen(tcp: &mut Tcp, port: u16, profile: Profile, cx: &mut Cx<'_>) -> Option
         return tcp.listen(port, profile).ok().map(|()| port);
     }
     (0..TRIES).find_map(|_| {
-        let port = u16::try_from(cx.chance.below(DYNAMIC_PORTS)).ok()? + FIRST_DYNAMIC_PORT;
+        let port = u16::try_from(cx.rng.below(DYNAMIC_PORTS)).ok()? + FIRST_DYNAMIC_PORT;
         tcp.listen(port, profile).ok().map(|()| port)
     })
 }

@@ -4,7 +4,8 @@
 //! used like those of tokio. A write passes the data to the device in the same call, and a read
 //! takes it from the station in the same call: no other task runs in between. One task of the host
 //! reads the device, runs the timers and wakes waiting tasks. It ends with the last handle of the
-//! host. Data unsent at that time is lost; [`Host::drained`] waits until there is none.
+//! host. Data unsent at that time is lost; [`Host::drained`] waits until all data is sent and
+//! acknowledged.
 //!
 //! The whole state of the host is behind one lock, which is never held while waiting or while
 //! waking tasks.
@@ -29,9 +30,9 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::entropy;
 use crate::wait_strategy::Wait;
-use protocols::chance::Chance;
 use protocols::link::{Datagram, Ethernet, Link};
 use protocols::meter::{Account, Clock, CounterBlock, Meter};
+use protocols::rng::Rng;
 use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Event, Profile, State as TcpState};
@@ -56,16 +57,17 @@ const ACCEPT_LIMIT: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Host {
     shared: Arc<Shared>,
-    /// Profile of the connections opened or accepted through this handle; `None` for that of the
-    /// host. It is shared so that a stream, which contains a `Host`, stays small.
+    /// TCP profile of the connections opened or accepted through this handle; `None` for the
+    /// profile of the host. The profile is shared, so that a stream, which contains a `Host`, stays
+    /// small.
     profile: Option<Arc<Profile>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when something is due earlier than the task of the host knows.
-    sooner: Arc<Notify>,
+    /// Notified when a timer is due earlier than the time until which the task of the host sleeps.
+    earlier_deadline: Arc<Notify>,
 }
 
 /// Tasks waiting for a connection.
@@ -78,39 +80,40 @@ struct Waiting {
 
 /// Connections to a listening port that have not been accepted.
 #[derive(Debug, Default)]
-struct Accepting {
+struct AcceptQueue {
     open: VecDeque<ConnectionId>,
     waiting: WaitList,
 }
 
 /// Tasks to wake after the lock is released.
 #[derive(Debug, Default)]
-struct News {
+struct PendingWakes {
     wakers: Vec<Waker>,
-    calls: Vec<Arc<Notify>>,
+    notifiers: Vec<Arc<Notify>>,
 }
 
 /// Reason for which the host has ended.
 #[derive(Debug)]
 struct Failure {
     kind: io::ErrorKind,
-    sentence: String,
+    message: String,
 }
 
 #[derive(Debug)]
 struct State {
     driver: Driver,
     connections: HashMap<ConnectionId, Waiting>,
-    listeners: HashMap<u16, Accepting>,
+    listeners: HashMap<u16, AcceptQueue>,
     datagrams: HashMap<SocketId, WaitList>,
-    /// Tasks with a datagram to send for which there is no space.
+    /// Tasks that wait for space to send a datagram.
     senders: WaitList,
     /// Tasks that check the state of the host after each turn.
     watchers: WaitList,
-    news: News,
+    pending_wakes: PendingWakes,
     /// Time until which the task of the host waits.
     sleeps_until: Option<Instant>,
-    /// The device is not read, because unread data holds all packets.
+    /// True if the device is not read because data that the program has not read occupies all
+    /// packets.
     is_starved: bool,
     failure: Option<Failure>,
     profile: Profile,
@@ -120,7 +123,8 @@ impl Host {
     /// Creates a host on `device`, whose interface has an MTU of `mtu_bytes`. The fields of
     /// `settings` about the device and the machine are replaced by their actual capabilities.
     ///
-    /// It must be called within a tokio runtime with I/O and time enabled, on which its task runs.
+    /// The function must be called within a tokio runtime with I/O and time enabled, on which its
+    /// task runs.
     ///
     /// # Errors
     ///
@@ -128,15 +132,16 @@ impl Host {
     /// non-blocking or registered with the runtime, or if the system provides no entropy.
     pub fn new(device: Device, mtu_bytes: u16, settings: Settings) -> io::Result<Self> {
         if device.has_frames() {
-            let sentence = "a device that carries Ethernet frames needs Host::on_segment";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+            let message = "a device that carries Ethernet frames needs Host::on_segment";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let link = Link::Datagram(Datagram::new(mtu_bytes.into()));
         Self::start(device, link, settings, |_| {})
     }
 
     /// Creates a host on a `device` that carries Ethernet frames, like [`Self::new`]. `segment`
-    /// sets its addresses or how they are obtained; [`Self::addressed`] waits for them.
+    /// sets the addresses of the host or the method of obtaining them; [`Self::addressed`] waits
+    /// for the addresses.
     ///
     /// # Errors
     ///
@@ -148,8 +153,8 @@ impl Host {
         segment: ethernet::Settings,
     ) -> io::Result<Self> {
         if !device.has_frames() {
-            let sentence = "a device that carries no Ethernet frames needs Host::new";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+            let message = "a device that carries no Ethernet frames needs Host::new";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let link = Link::Ethernet(Ethernet::new(mtu_bytes.into()));
         Self::start(device, link, settings, |driver| {
@@ -166,9 +171,9 @@ impl Host {
     ) -> io::Result<Self> {
         // The task's duplicate of the device descriptor may outlive the host for a moment.
         let watched = device.as_fd().try_clone_to_owned()?;
-        let bench =
-            (Chance::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::counter())));
-        let mut driver = Driver::new(device, link, settings, Wait::Poll, bench)?;
+        let rng_and_meter =
+            (Rng::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::counter())));
+        let mut driver = Driver::new(device, link, settings, Wait::Poll, rng_and_meter)?;
         prepare(&mut driver);
         // The removal of the device is reported as an error, not as a packet, so wait for errors
         // too.
@@ -182,16 +187,19 @@ impl Host {
             datagrams: HashMap::new(),
             senders: WaitList::default(),
             watchers: WaitList::default(),
-            news: News::default(),
+            pending_wakes: PendingWakes::default(),
             sleeps_until: None,
             is_starved: false,
             failure: None,
             profile: Profile { nagle: false, ..Profile::BULK },
         };
-        let sooner = Arc::new(Notify::new());
-        let shared = Arc::new(Shared { state: Mutex::new(state), sooner: sooner.clone() });
-        let attendance = Attendance(Arc::downgrade(&shared));
-        tokio::spawn(attend(attendance, watched, sooner));
+        let earlier_deadline = Arc::new(Notify::new());
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            earlier_deadline: earlier_deadline.clone(),
+        });
+        let host_task = HostTask(Arc::downgrade(&shared));
+        tokio::spawn(run_host(host_task, watched, earlier_deadline));
         Ok(Self { shared, profile: None })
     }
 
@@ -247,7 +255,7 @@ impl Host {
     }
 
     /// Waits until the host has an address from which it can reach `remote`. On an Ethernet segment
-    /// it takes some time until a server or a router assigns one.
+    /// some time passes until a server or a router assigns an address.
     ///
     /// # Errors
     ///
@@ -256,11 +264,11 @@ impl Host {
         self.watch(|state| state.is_addressed(remote)).await
     }
 
-    /// Waits until `has_come` returns true.
-    async fn watch(&self, mut has_come: impl FnMut(&mut State) -> bool) -> io::Result<()> {
-        let call = self.shared.lock().watchers.call();
-        self.attend_to(call, |state| {
-            if has_come(state) {
+    /// Waits until `condition` returns true.
+    async fn watch(&self, mut condition: impl FnMut(&mut State) -> bool) -> io::Result<()> {
+        let notifier = self.shared.lock().watchers.notifier();
+        self.poll_until_ready(notifier, |state| {
+            if condition(state) {
                 return Poll::Ready(Ok(()));
             }
             state.check()?;
@@ -274,7 +282,7 @@ impl Host {
     pub fn with_layers<R>(&self, look: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         self.act(|state| {
             let seen = state.layers(look);
-            state.watchers.tell(&mut state.news.calls);
+            state.watchers.notify(&mut state.pending_wakes.notifiers);
             seen
         })
     }
@@ -289,8 +297,8 @@ impl Host {
 
     /// Returns the shared counters of the meter, which can be read while the host runs.
     #[must_use]
-    pub fn meter_sheet(&self) -> Arc<CounterBlock> {
-        self.shared.lock().driver.meter().sheet()
+    pub fn shared_counters(&self) -> Arc<CounterBlock> {
+        self.shared.lock().driver.meter().counter_block()
     }
 
     /// Runs `call` on the state, sends the output it has produced, and wakes tasks for the events
@@ -299,21 +307,21 @@ impl Host {
         let mut state = self.shared.lock();
         let result = call(&mut state);
         state.flush();
-        state.tell();
-        if state.is_late() {
-            self.shared.sooner.notify_one();
+        state.notify();
+        if state.needs_earlier_turn() {
+            self.shared.earlier_deadline.notify_one();
         }
-        let news = state.take_news();
+        let pending_wakes = state.take_pending_wakes();
         drop(state);
-        news.tell();
+        pending_wakes.notify();
         result
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic in another user of the lock leaves the station as it was between two of its
-        // calls.
+        // If another thread panics while it holds the lock, the station is in the state between two
+        // of its calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,16 +329,17 @@ impl Shared {
     fn fail(&self, failure: Failure) {
         let mut state = self.lock();
         state.fail(failure);
-        let news = state.take_news();
+        let pending_wakes = state.take_pending_wakes();
         drop(state);
-        news.tell();
+        pending_wakes.notify();
     }
 }
 
-/// A tokio program is not an application of the station: it calls at any time.
-struct Callers;
+/// Application of a station that a tokio program uses: it does nothing, because the program calls
+/// the station at any time.
+struct NoApplication;
 
-impl Application for Callers {
+impl Application for NoApplication {
     fn wants_to_run(&self) -> bool {
         false
     }
@@ -359,13 +368,13 @@ impl State {
     }
 
     /// Reads the device, runs due timers, sends pending output and records the tasks to wake.
-    /// Returns whether there may be more to do at once.
+    /// Returns whether there may be further work without a wait.
     fn turn(&mut self) -> io::Result<bool> {
         let was_starved = self.driver.parts().0.layers.pool.is_exhausted();
-        let turn = self.driver.turn(&mut Callers, Some(Instant::ZERO))?;
-        self.tell();
-        self.tell_readers_of_datagrams();
-        self.watchers.tell(&mut self.news.calls);
+        let turn = self.driver.turn(&mut NoApplication, Some(Instant::ZERO))?;
+        self.notify();
+        self.notify_datagram_readers();
+        self.watchers.notify(&mut self.pending_wakes.notifiers);
         let station = self.driver.parts().0;
         let has_looped = station.has_input();
         self.is_starved = station.layers.pool.is_exhausted();
@@ -373,36 +382,36 @@ impl State {
         Ok(turn.packets_in > 0 || has_looped || was_starved && !self.is_starved)
     }
 
-    /// Returns whether the task of the host must run earlier than it plans to.
-    fn is_late(&mut self) -> bool {
+    /// Returns whether the task of the host must run before the time until which it sleeps.
+    fn needs_earlier_turn(&mut self) -> bool {
         let deadline = self.driver.deadline();
-        let is_sooner =
-            deadline.is_some_and(|at| self.sleeps_until.is_none_or(|planned| at < planned));
+        let is_earlier =
+            deadline.is_some_and(|at| self.sleeps_until.is_none_or(|scheduled| at < scheduled));
         // The data read just now may have freed a packet that a starved device waits for.
-        self.is_starved || is_sooner || self.driver.parts().0.has_input()
+        self.is_starved || is_earlier || self.driver.parts().0.has_input()
     }
 
     /// Records the tasks to wake for the events since the last call.
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         while let Some((id, event)) = self.driver.parts().0.layers.tcp.event() {
             self.wake(id, event);
         }
         if !self.driver.waits_for_room() && !self.driver.parts().0.layers.pool.is_exhausted() {
-            self.senders.tell(&mut self.news.calls);
+            self.senders.notify(&mut self.pending_wakes.notifiers);
         }
     }
 
-    fn tell_readers_of_datagrams(&mut self) {
+    fn notify_datagram_readers(&mut self) {
         let udp = &self.driver.parts().0.layers.udp;
         for (socket, waiting) in &mut self.datagrams {
             if waiting.is_waiting() && udp.has_datagram(*socket) {
-                waiting.tell(&mut self.news.calls);
+                waiting.notify(&mut self.pending_wakes.notifiers);
             }
         }
     }
 
-    fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    fn take_pending_wakes(&mut self) -> PendingWakes {
+        std::mem::take(&mut self.pending_wakes)
     }
 
     /// Returns whether the peers have acknowledged all data of the connections closed by this host.
@@ -426,7 +435,7 @@ impl State {
             Event::Closed => [opening.take(), reading.take(), writing.take()],
             Event::Unresponsive => [None, None, None],
         };
-        self.news.wakers.extend(woken.into_iter().flatten());
+        self.pending_wakes.wakers.extend(woken.into_iter().flatten());
     }
 
     /// Queues an inbound connection until the program accepts it.
@@ -438,31 +447,30 @@ impl State {
             Some(listener) => {
                 listener.open.push_back(id);
                 self.connections.insert(id, Waiting::default());
-                listener.waiting.tell(&mut self.news.calls);
+                listener.waiting.notify(&mut self.pending_wakes.notifiers);
             }
             None => tcp.release(id),
         }
     }
 
-    /// Ends the host; the first failure is kept.
+    /// Ends the host with `failure`; a previous failure is kept instead.
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
         for (_, waiting) in self.connections.drain() {
             let Waiting { opening, reading, writing } = waiting;
-            self.news.wakers.extend([opening, reading, writing].into_iter().flatten());
+            self.pending_wakes.wakers.extend([opening, reading, writing].into_iter().flatten());
         }
         let ports = self.listeners.values_mut().map(|port| &mut port.waiting);
-        let crowds = [&mut self.senders, &mut self.watchers];
-        for wait_list in ports.chain(self.datagrams.values_mut()).chain(crowds) {
-            wait_list.tell(&mut self.news.calls);
+        let wait_lists = [&mut self.senders, &mut self.watchers];
+        for wait_list in ports.chain(self.datagrams.values_mut()).chain(wait_lists) {
+            wait_list.notify(&mut self.pending_wakes.notifiers);
         }
     }
 
     fn check(&self) -> io::Result<()> {
         let failure = self.failure.as_ref();
-        failure.map_or(Ok(()), |Failure { kind, sentence }| {
-            Err(io::Error::new(*kind, sentence.clone()))
-        })
+        failure
+            .map_or(Ok(()), |Failure { kind, message }| Err(io::Error::new(*kind, message.clone())))
     }
 
     /// Returns whether `remote` can be reached: a link-local source address reaches only link-local
@@ -477,17 +485,17 @@ impl State {
     fn source_for(&mut self, remote: IpAddr) -> io::Result<IpAddr> {
         let source = self.driver.parts().0.layers.internet.source_for(remote);
         if source.is_unspecified() {
-            let sentence = format!("the host has no address from which to call {remote}");
-            return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, sentence));
+            let message = format!("the host has no source address for a connection to {remote}");
+            return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, message));
         }
         Ok(source)
     }
 }
 
-impl News {
-    fn tell(self) {
+impl PendingWakes {
+    fn notify(self) {
         self.wakers.into_iter().for_each(Waker::wake);
-        self.calls.iter().for_each(|call| call.notify_waiters());
+        self.notifiers.iter().for_each(|notifier| notifier.notify_waiters());
     }
 }
 
@@ -497,29 +505,29 @@ impl Failure {
             Some(Errno::IO | Errno::NETDOWN) => "; is its interface up?",
             _ => "",
         };
-        Self { kind: error.kind(), sentence: format!("the device has failed: {error}{question}") }
+        Self { kind: error.kind(), message: format!("the device has failed: {error}{question}") }
     }
 }
 
 /// The task's reference to its host. The host fails if the task ends first, because the runtime was
 /// dropped or an assertion failed.
 #[derive(Debug)]
-struct Attendance(Weak<Shared>);
+struct HostTask(Weak<Shared>);
 
-impl Drop for Attendance {
+impl Drop for HostTask {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
-            let sentence = "the task of the host has ended, as if with its runtime".to_owned();
-            shared.fail(Failure { kind: io::ErrorKind::NotConnected, sentence });
+            let message = "the task of the host has ended, as if with its runtime".to_owned();
+            shared.fail(Failure { kind: io::ErrorKind::NotConnected, message });
         }
     }
 }
 
 /// Task of the host: reads the device and runs timers as long as a handle of the host exists.
-async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>) {
+async fn run_host(host: HostTask, device: AsyncFd<OwnedFd>, earlier_deadline: Arc<Notify>) {
     loop {
         let Some(shared) = host.0.upgrade() else { return };
-        let (turn, pause, news) = {
+        let (turn, pause, pending_wakes) = {
             let mut state = shared.lock();
             let turn = state.turn();
             if let Err(error) = &turn {
@@ -528,14 +536,14 @@ async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>)
             let now = state.driver.clock().now();
             let sleeps_for = state.sleeps_until.map(|until| until.since(now));
             let pause = Pause { sleeps_for, is_for_room: state.driver.waits_for_room() };
-            (turn, pause, state.take_news())
+            (turn, pause, state.take_pending_wakes())
         };
         drop(shared);
-        news.tell();
+        pending_wakes.notify();
         match turn {
             // Let other tasks run between two turns of a busy device.
             Ok(true) => tokio::task::yield_now().await,
-            Ok(false) => wait(&device, &sooner, pause).await,
+            Ok(false) => wait(&device, &earlier_deadline, pause).await,
             Err(_) => return,
         }
     }
@@ -545,12 +553,12 @@ async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>)
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     sleeps_for: Option<Duration>,
-    /// The device had no space for a packet.
+    /// True if the device had no space for a packet.
     is_for_room: bool,
 }
 
-/// Waits until the device is ready, a timer is due, or an earlier one is set.
-async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
+/// Waits until the device is ready, a timer is due, or an earlier timer is set.
+async fn wait(device: &AsyncFd<OwnedFd>, earlier_deadline: &Notify, pause: Pause) {
     let due = async {
         match pause.sleeps_for {
             Some(time) => tokio::time::sleep(time).await,
@@ -569,7 +577,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
                 ready.clear_ready();
             }
         }
-        () = sooner.notified() => {}
+        () = earlier_deadline.notified() => {}
         () = due => {}
     }
 }
@@ -577,7 +585,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Wake the task of the host, which may wait indefinitely; it then ends.
-        self.sooner.notify_one();
+        self.earlier_deadline.notify_one();
     }
 }
 

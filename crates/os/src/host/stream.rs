@@ -1,7 +1,7 @@
 //! A TCP connection as a byte stream.
 
 use super::{Host, State, Waiting};
-use protocols::transport::tcp::{ConnectionId, Ending, OpenError, State as TcpState, Status};
+use protocols::transport::tcp::{CloseReason, ConnectionId, OpenError, State as TcpState, Status};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl Stream {
                 self.waiting(&mut state).opening = Some(context.waker().clone());
                 Poll::Pending
             }
-            TcpState::Closed => Poll::Ready(Err(failure(status.ending))),
+            TcpState::Closed => Poll::Ready(Err(failure(status.close_reason))),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -88,8 +88,8 @@ impl Stream {
     }
 
     /// Returns the number of bytes up to the end of the urgent data, if the peer has announced
-    /// urgent data not yet read (RFC 9293 §3.8.5). A read does not stop there: a caller that needs
-    /// the boundary must not read more than that.
+    /// urgent data not yet read (RFC 9293 §3.8.5). A read does not stop at the end of the urgent
+    /// data: a caller that needs the boundary must read at most the returned number of bytes.
     ///
     /// # Errors
     ///
@@ -110,12 +110,12 @@ impl Stream {
     /// Returns the error with which the connection or the host has failed.
     pub fn poll_readable(&self, context: &Context<'_>, knows_urgent: bool) -> Poll<io::Result<()>> {
         self.host.act(|state| {
-            let has_news = state.layers(|layers, _| {
+            let is_ready = state.layers(|layers, _| {
                 layers.tcp.received(self.id).is_ok_and(|data| !data.is_empty())
                     || !knows_urgent
                         && layers.tcp.urgent_ahead(self.id).is_ok_and(|ahead| ahead.is_some())
             });
-            if has_news {
+            if is_ready {
                 return Poll::Ready(Ok(()));
             }
             self.poll_end(state, context)
@@ -123,8 +123,8 @@ impl Stream {
     }
 
     /// Sends `data` as urgent, together with all data queued before it: the urgent pointer points
-    /// behind its last byte (RFC 6093). Returns the number of bytes accepted, or waits until there
-    /// is space.
+    /// to the byte after the last byte of `data` (RFC 6093). Returns the number of bytes accepted,
+    /// or waits until there is space.
     ///
     /// # Errors
     ///
@@ -142,9 +142,9 @@ impl Stream {
         state.check()?;
         let status = self.status_in(state)?;
         match status.state {
-            TcpState::Closed => Poll::Ready(match status.ending {
-                None | Some(Ending::Closed) => Ok(()),
-                ending => Err(failure(ending)),
+            TcpState::Closed => Poll::Ready(match status.close_reason {
+                None | Some(CloseReason::Closed) => Ok(()),
+                close_reason => Err(failure(close_reason)),
             }),
             // The peer has closed its side: no more data follows.
             TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait => {
@@ -176,8 +176,8 @@ impl Stream {
         })
     }
 
-    /// Writes as much of `data` as there is space for without waiting, and returns the number of
-    /// bytes.
+    /// Writes as much of `data` as fits in the send buffer, without waiting, and returns the number
+    /// of bytes.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Stream {
         })
     }
 
-    /// Passes as much of `data` to TCP as there is space for, and returns the number of bytes.
+    /// Passes as much of `data` to TCP as fits in the send buffer, and returns the number of bytes.
     fn write_now(
         &self,
         state: &mut State,
@@ -199,9 +199,9 @@ impl Stream {
         state.check()?;
         let status = self.status_in(state)?;
         if !status.state.takes_data() {
-            return Err(match status.ending {
-                None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
-                ending => failure(ending),
+            return Err(match status.close_reason {
+                None | Some(CloseReason::Closed) => io::ErrorKind::BrokenPipe.into(),
+                close_reason => failure(close_reason),
             });
         }
         let mut taken = 0;
@@ -310,13 +310,13 @@ fn refusal(error: OpenError) -> io::Error {
     }
 }
 
-fn failure(ending: Option<Ending>) -> io::Error {
-    let kind = match ending {
-        Some(Ending::Refused) => io::ErrorKind::ConnectionRefused,
-        Some(Ending::Reset) => io::ErrorKind::ConnectionReset,
-        Some(Ending::TimedOut) => io::ErrorKind::TimedOut,
-        Some(Ending::Unreachable) => io::ErrorKind::HostUnreachable,
-        Some(Ending::Aborted | Ending::Closed) | None => io::ErrorKind::ConnectionAborted,
+fn failure(close_reason: Option<CloseReason>) -> io::Error {
+    let kind = match close_reason {
+        Some(CloseReason::Refused) => io::ErrorKind::ConnectionRefused,
+        Some(CloseReason::Reset) => io::ErrorKind::ConnectionReset,
+        Some(CloseReason::TimedOut) => io::ErrorKind::TimedOut,
+        Some(CloseReason::Unreachable) => io::ErrorKind::HostUnreachable,
+        Some(CloseReason::Aborted | CloseReason::Closed) | None => io::ErrorKind::ConnectionAborted,
     };
     kind.into()
 }

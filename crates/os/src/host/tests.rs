@@ -47,7 +47,7 @@ pub(super) fn file(len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_goes_to_a_listener_of_the_host_and_comes_back_the_same() {
+fn a_file_echoed_by_a_listener_of_the_host_is_unchanged() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         tokio::spawn(async move {
@@ -97,7 +97,7 @@ fn a_stream_of_the_host_fetches_from_a_listener_of_the_kernel() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_refuses() {
+fn a_port_without_a_listener_refuses_the_connection() {
     with_hosts(|host| async move {
         let refused = host.connect((KERNEL, 9).into()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
@@ -111,7 +111,7 @@ fn a_stream_that_is_dropped_with_data_unread_resets_its_peer() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
-        peer.write_all(b"nobody reads this").await.unwrap();
+        peer.write_all(b"this stays unread").await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         while stream.status().unwrap().receive_queue == 0 {
             tokio::task::yield_now().await;
@@ -160,7 +160,8 @@ fn datagrams_of_one_size_go_both_ways_in_one_call() {
 
         let size = NonZeroU16::new(100).unwrap();
         assert_eq!(ours.send_segments_to(&data, size, from).await.unwrap(), 1048);
-        let (mut inbox, mut came) = (Inbox::default(), Vec::new());
+        let mut inbox = Inbox::default();
+        let mut came = Vec::new();
         while came.len() < 11 {
             tokio::task::yield_now().await;
             if theirs.receive(&mut inbox).is_ok() {
@@ -172,7 +173,7 @@ fn datagrams_of_one_size_go_both_ways_in_one_call() {
 }
 
 #[test]
-fn the_device_is_given_back_with_the_last_handle() {
+fn the_device_is_released_with_the_last_handle() {
     with_hosts(|host| async move {
         let stream = host.listen(7).unwrap();
         drop(host);

@@ -58,12 +58,12 @@ impl UdpSocket {
     ///
     /// Returns the errors of [`Self::try_send_to`] except `WouldBlock`.
     pub async fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
-        let call = self.host.shared.lock().senders.call();
+        let notifier = self.host.shared.lock().senders.notifier();
         let attempt = |state: &mut State| match self.send(state, data, destination) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
             sent => Poll::Ready(sent),
         };
-        self.host.attend_to(call, attempt).await
+        self.host.poll_until_ready(notifier, attempt).await
     }
 
     /// Sends one datagram without waiting. Returns its length.
@@ -83,10 +83,10 @@ impl UdpSocket {
         sent.map_or_else(|error| Err(refusal(error)), |()| Ok(data.len()))
     }
 
-    /// Sends `data` in datagrams of `size` bytes, of which the last may be shorter; waits until
-    /// there is space for the first. Returns the number of bytes sent: all, or those of the first
-    /// whole datagrams. A device that segments datagrams gets many of them as one packet, which
-    /// costs less.
+    /// Sends `data` in datagrams of `size` bytes; the last one may be shorter. Waits until there is
+    /// space for the first datagram. Returns the number of bytes sent: all, or the bytes of as many
+    /// datagrams as there was space for. A device that segments datagrams gets many of them as one
+    /// packet, which costs less.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl UdpSocket {
         size: NonZeroU16,
         destination: SocketAddr,
     ) -> io::Result<usize> {
-        let call = self.host.shared.lock().senders.call();
+        let notifier = self.host.shared.lock().senders.notifier();
         let attempt = |state: &mut State| match self.send_segments(state, data, size, destination) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
             sent => Poll::Ready(sent),
         };
-        self.host.attend_to(call, attempt).await
+        self.host.poll_until_ready(notifier, attempt).await
     }
 
     /// Like [`Self::send_segments_to`], without waiting.
@@ -144,8 +144,8 @@ impl UdpSocket {
         Ok((count, source))
     }
 
-    /// Waits for a datagram like [`Self::recv_from`], and also returns whether it was sent to this
-    /// host alone, and not to a multicast or broadcast address.
+    /// Waits for a datagram like [`Self::recv_from`], and also returns whether the destination was
+    /// a unicast address of this host, not a multicast or broadcast address.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ impl UdpSocket {
         Ok((count, source, is_ours))
     }
 
-    /// Waits for datagrams and copies to `buffer` as many as fit of those that arrived from one
-    /// source as one packet. Bytes of the first datagram that do not fit are discarded; the other
+    /// Waits for datagrams of one source that arrived as one packet, and copies as many of them to
+    /// `buffer` as fit. Bytes of the first datagram that do not fit are discarded; the other
     /// datagrams stay queued. Several tasks may wait.
     ///
     /// # Errors
@@ -189,13 +189,13 @@ impl UdpSocket {
         Ok(self.receive(take).await?.0)
     }
 
-    /// Waits until the socket has datagrams, and passes them to `take`. Removes as many of them as
-    /// `take` returns in its last element.
+    /// Waits until the socket has datagrams, and passes them to `take`. `take` returns the number
+    /// of datagrams to remove as its last element.
     async fn receive<R>(
         &self,
         mut take: impl FnMut(Waiting<'_>) -> (R, SocketAddr, usize),
     ) -> io::Result<(R, SocketAddr, usize)> {
-        let call = self.host.shared.lock().datagrams.entry(self.id).or_default().call();
+        let notifier = self.host.shared.lock().datagrams.entry(self.id).or_default().notifier();
         let attempt = |state: &mut State| {
             let received = state.layers(|layers, _| {
                 let taken = take(layers.udp.waiting(self.id)?);
@@ -208,7 +208,7 @@ impl UdpSocket {
             state.check()?;
             state.datagrams.entry(self.id).or_default().wait()
         };
-        self.host.attend_to(call, attempt).await
+        self.host.poll_until_ready(notifier, attempt).await
     }
 }
 

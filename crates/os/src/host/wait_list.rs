@@ -11,18 +11,18 @@ use tokio::task::coop;
 /// Tasks that wait for one event.
 #[derive(Debug, Default)]
 pub(super) struct WaitList {
-    call: Arc<Notify>,
-    /// A task has found nothing since the last notification.
+    notifier: Arc<Notify>,
+    /// True if a task has started to wait since the last notification.
     is_waiting: bool,
 }
 
 impl WaitList {
     /// Returns the notifier that the waiting tasks listen to.
-    pub(super) fn call(&self) -> Arc<Notify> {
-        self.call.clone()
+    pub(super) fn notifier(&self) -> Arc<Notify> {
+        self.notifier.clone()
     }
 
-    /// Records that a task has found nothing and waits.
+    /// Records that a task waits.
     pub(super) fn wait<T>(&mut self) -> Poll<T> {
         self.is_waiting = true;
         Poll::Pending
@@ -33,30 +33,31 @@ impl WaitList {
         self.is_waiting
     }
 
-    /// Adds the notifier to those that are notified after the lock is released, if a task waits.
-    pub(super) fn tell(&mut self, calls: &mut Vec<Arc<Notify>>) {
+    /// If a task waits, adds the notifier to `notifiers`, which are notified after the lock is
+    /// released.
+    pub(super) fn notify(&mut self, notifiers: &mut Vec<Arc<Notify>>) {
         if std::mem::take(&mut self.is_waiting) {
-            calls.push(self.call.clone());
+            notifiers.push(self.notifier.clone());
         }
     }
 }
 
 impl Host {
-    /// Calls `attempt` until it has a result, again after each notification of `call`.
-    pub(super) async fn attend_to<R>(
+    /// Calls `attempt` now and after each notification of `notifier`, until it has a result.
+    pub(super) async fn poll_until_ready<R>(
         &self,
-        call: Arc<Notify>,
+        notifier: Arc<Notify>,
         mut attempt: impl FnMut(&mut State) -> Poll<io::Result<R>>,
     ) -> io::Result<R> {
         coop::consume_budget().await;
         loop {
-            let mut called = pin!(call.notified());
+            let mut notified = pin!(notifier.notified());
             // From here on no notification is missed.
-            called.as_mut().enable();
+            notified.as_mut().enable();
             if let Poll::Ready(result) = self.act(&mut attempt) {
                 return result;
             }
-            called.await;
+            notified.await;
         }
     }
 }

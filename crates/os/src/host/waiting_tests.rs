@@ -20,11 +20,11 @@ use tokio::time::timeout;
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 1);
 
-/// Longer than any operation takes that is not stuck.
+/// Timeout of an operation; every operation that is not stuck takes less time.
 const STUCK_AFTER: Time = Time::from_secs(20);
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    timeout(STUCK_AFTER, work).await.expect("nobody was woken")
+    timeout(STUCK_AFTER, work).await.expect("no task was woken")
 }
 
 /// Echoes all data on all connections.
@@ -57,7 +57,7 @@ async fn expect_echo<S: AsyncReadExt + AsyncWriteExt>(stream: S, data: &[u8]) {
 }
 
 #[test]
-fn a_hundred_connections_at_once_are_all_served() {
+fn a_hundred_concurrent_connections_are_all_served() {
     with_hosts(|host| async move {
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let clients: Vec<_> = (0..100)
@@ -75,7 +75,7 @@ fn a_hundred_connections_at_once_are_all_served() {
 }
 
 #[test]
-fn a_hundred_connections_are_opened_at_once() {
+fn a_hundred_connections_are_opened_concurrently() {
     with_hosts(|host| async move {
         let listener = TcpListener::bind((KERNEL, 7)).await.unwrap();
         tokio::spawn(async move {
@@ -138,7 +138,7 @@ fn a_host_calls_itself() {
 }
 
 #[test]
-fn streams_and_listeners_speak_ipv6() {
+fn streams_and_listeners_support_ipv6() {
     in_new_network(|| {
         let device = tun(true);
         let interface = Interface::named("plumb0").unwrap();
@@ -174,7 +174,7 @@ fn streams_and_listeners_speak_ipv6() {
 }
 
 #[test]
-fn a_task_that_gives_up_accepting_leaves_the_connection_to_another() {
+fn a_cancelled_accept_leaves_the_connection_to_another_task() {
     with_hosts(|host| async move {
         let listener = Arc::new(host.listen(7).unwrap());
         let waiting = listener.clone();
@@ -190,7 +190,7 @@ fn a_task_that_gives_up_accepting_leaves_the_connection_to_another() {
 }
 
 #[test]
-fn a_task_that_gives_up_receiving_leaves_the_datagram_to_another() {
+fn a_cancelled_receive_leaves_the_datagram_to_another_task() {
     with_hosts(|host| async move {
         let socket = Arc::new(host.bind(69).unwrap());
         let waiting = socket.clone();
@@ -207,24 +207,24 @@ fn a_task_that_gives_up_receiving_leaves_the_datagram_to_another() {
 }
 
 #[test]
-fn a_connect_that_is_given_up_leaves_nothing_behind() {
+fn a_cancelled_connect_leaves_no_connection() {
     with_hosts(|host| async move {
         // No host has this address, and the kernel does not forward.
-        let nobody = SocketAddr::from(([10, 82, 0, 77], 80));
-        let given_up = timeout(Time::from_millis(5), host.connect(nobody)).await;
-        assert!(given_up.is_err());
+        let unreachable = SocketAddr::from(([10, 82, 0, 77], 80));
+        let cancelled = timeout(Time::from_millis(5), host.connect(unreachable)).await;
+        assert!(cancelled.is_err());
         assert_eq!(host.with_layers(|layers, _| layers.tcp.connections()), 0);
     });
 }
 
 #[test]
-fn datagrams_that_nobody_reads_leave_packets_for_others() {
+fn unread_datagrams_leave_packets_for_others() {
     with_hosts(|host| async move {
         let _unread: Vec<_> = (100..120).map(|port| host.bind(port).unwrap()).collect();
         let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
         for port in 100..120 {
             for _ in 0..8 {
-                theirs.send_to(b"nobody reads this", (OURS, port)).await.unwrap();
+                theirs.send_to(b"this stays unread", (OURS, port)).await.unwrap();
             }
         }
         tokio::spawn(echo_all(host.listen(7).unwrap()));
@@ -234,7 +234,7 @@ fn datagrams_that_nobody_reads_leave_packets_for_others() {
 }
 
 #[test]
-fn a_stream_that_nobody_reads_does_not_hold_up_the_others() {
+fn an_unread_stream_does_not_block_the_others() {
     with_hosts(|host| async move {
         let silent = host.listen(9).unwrap();
         let mut clients = Vec::new();
@@ -275,7 +275,7 @@ fn a_task_that_always_finds_data_lets_the_others_run() {
 }
 
 #[test]
-fn reading_goes_on_after_our_side_is_closed() {
+fn reading_continues_after_the_local_side_is_closed() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
@@ -286,7 +286,8 @@ fn reading_goes_on_after_our_side_is_closed() {
         in_time(peer.read_to_string(&mut question)).await.unwrap();
         assert_eq!(question, "question");
         let answer = file(3_000_000);
-        let (copy, mut received) = (answer.clone(), Vec::new());
+        let copy = answer.clone();
+        let mut received = Vec::new();
         tokio::spawn(async move {
             peer.write_all(&copy).await.unwrap();
         });
@@ -323,7 +324,7 @@ fn writing_waits_for_a_peer_that_reads_slowly() {
 }
 
 #[test]
-fn what_a_dropped_stream_has_written_still_arrives() {
+fn data_written_to_a_dropped_stream_still_arrives() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
@@ -338,7 +339,7 @@ fn what_a_dropped_stream_has_written_still_arrives() {
 }
 
 #[test]
-fn a_program_may_end_once_its_host_is_drained() {
+fn no_data_is_lost_if_a_program_exits_after_draining_its_host() {
     with_hosts(|host| async move {
         let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
         let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
@@ -358,7 +359,7 @@ fn a_program_may_end_once_its_host_is_drained() {
 }
 
 #[test]
-fn a_write_of_several_parts_goes_in_one_segment() {
+fn a_vectored_write_is_sent_in_one_segment() {
     with_hosts(|host| async move {
         let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
         let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
@@ -419,7 +420,7 @@ fn a_device_of_frames_is_no_device_of_datagrams() {
     in_new_network(|| {
         let options = Options { kind: Kind::Tap, ..Options::default() };
         let tap = Tun::open_with(Some("plumb0"), options).unwrap();
-        let told = Host::new(Device::Tun(tap), 1500, settings()).unwrap_err();
-        assert!(told.to_string().contains("Host::on_segment"), "{told}");
+        let error = Host::new(Device::Tun(tap), 1500, settings()).unwrap_err();
+        assert!(error.to_string().contains("Host::on_segment"), "{error}");
     });
 }

@@ -1,7 +1,7 @@
 //! Tasks whose block routine itself selects the next task and switches to its stack (TM-233 §7.1).
 
 use super::super::swap::{Context, NOWHERE, prepare, swap};
-use super::{STACK_LEN, Task, WayOut};
+use super::{STACK_LEN, SwitchTarget, Task};
 use crate::tasking::SpawnError;
 use crate::tasking::flags::{Flags, PLACES_MAX};
 use corosensei::stack::DefaultStack;
@@ -21,14 +21,14 @@ pub(super) enum Turns {
 struct Shared<T: 'static> {
     flags: Flags,
     blocks: Vec<ControlBlock<T>>,
-    /// Context of the caller of `run`.
+    /// Context of the caller of [`Direct::run`].
     caller: Context,
-    lent: Option<NonNull<T>>,
+    value: Option<NonNull<T>>,
     turns: Turns,
-    /// Place that had the last turn.
+    /// Ring position that had the last turn.
     at: usize,
-    /// The ring is being dropped: a task that blocks is unwound.
-    is_ending: bool,
+    /// True if the ring is being dropped: a task that blocks is then unwound.
+    is_dropping: bool,
     /// Payload of a task's panic.
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -36,14 +36,14 @@ struct Shared<T: 'static> {
 struct ControlBlock<T: 'static> {
     state: State<T>,
     context: Context,
-    /// Freed after the task has ended.
+    /// Stack of the task, freed after the task has ended.
     _stack: DefaultStack,
 }
 
 enum State<T: 'static> {
-    New(Body<T>),
-    Begun,
-    Ended,
+    NotStarted(Body<T>),
+    Started,
+    Finished,
 }
 
 type Body<T> = Box<dyn FnOnce(&mut Task<'_, T>)>;
@@ -65,10 +65,10 @@ impl<T> Direct<T> {
             flags,
             blocks: Vec::new(),
             caller: NOWHERE,
-            lent: None,
+            value: None,
             turns: Turns::One,
             at: PLACES_MAX - 1,
-            is_ending: false,
+            is_dropping: false,
             panic: None,
         };
         Self { core: Core(NonNull::from(Box::leak(Box::new(shared)))) }
@@ -88,22 +88,22 @@ impl<T> Direct<T> {
         // SAFETY: the stack is new, and `base` neither returns nor lets a panic escape.
         let context = unsafe { prepare(&stack, base::<T>, address) };
         shared.blocks.push(ControlBlock {
-            state: State::New(Box::new(body)),
+            state: State::NotStarted(Box::new(body)),
             context,
             _stack: stack,
         });
         Ok(place)
     }
 
-    /// Gives turns to tasks, and returns the place that had the last one, if any.
-    pub(super) fn run(&mut self, lent: &mut T, turns: Turns) -> Option<usize> {
+    /// Gives turns to tasks, and returns the position that had the last one, if any.
+    pub(super) fn run(&mut self, value: &mut T, turns: Turns) -> Option<usize> {
         let shared = self.core.shared();
         let place = shared.next()?;
-        shared.lent = Some(NonNull::from(lent));
+        shared.value = Some(NonNull::from(value));
         shared.turns = turns;
         self.enter(place);
         let shared = self.core.shared();
-        shared.lent = None;
+        shared.value = None;
         let at = shared.at;
         if let Some(panic) = shared.panic.take() {
             resume_unwind(panic);
@@ -111,7 +111,7 @@ impl<T> Direct<T> {
         Some(at)
     }
 
-    /// ContextSwitches to the task at `place`, which has not ended, and returns when control comes back.
+    /// Switches to the task at `place`, which has not ended, and returns when control comes back.
     fn enter(&mut self, place: usize) {
         let shared = self.core.shared();
         let Some(block) = shared.blocks.get(place) else { return };
@@ -129,9 +129,10 @@ impl<T> Drop for Direct<T> {
         let count = self.core.shared().blocks.len();
         for place in 0..count {
             let shared = self.core.shared();
-            (shared.is_ending, shared.turns) = (true, Turns::One);
+            shared.is_dropping = true;
+            shared.turns = Turns::One;
             let has_begun =
-                shared.blocks.get(place).is_some_and(|block| matches!(block.state, State::Begun));
+                shared.blocks.get(place).is_some_and(|block| matches!(block.state, State::Started));
             if has_begun {
                 self.enter(place);
             }
@@ -148,17 +149,17 @@ impl<T> Shared<T> {
     fn next(&self) -> Option<usize> {
         while let Some(place) = self.flags.take_next(self.at) {
             let block = self.blocks.get(place);
-            if block.is_some_and(|block| !matches!(block.state, State::Ended)) {
+            if block.is_some_and(|block| !matches!(block.state, State::Finished)) {
                 return Some(place);
             }
         }
         None
     }
 
-    /// Returns the context to switch to when the task `own` blocks or ends: that of the next task
-    /// or of the caller; `None` if the next turn is the task's own.
+    /// Returns the context to switch to when the task `own` blocks or ends: the context of the next
+    /// task or of the caller; `None` if `own` has the next turn.
     #[inline]
-    fn way_on(&mut self, own: usize) -> Option<Context> {
+    fn next_context(&mut self, own: usize) -> Option<Context> {
         let next = if self.turns == Turns::All { self.next() } else { None };
         let Some(place) = next else { return Some(self.caller) };
         self.at = place;
@@ -169,32 +170,35 @@ impl<T> Shared<T> {
 
 impl<T> Core<T> {
     /// Returns the shared state, which must not be held across a switch.
-    #[expect(clippy::mut_from_ref, reason = "who runs has it alone; nobody keeps it over a switch")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the running task has exclusive access and keeps no reference over a switch"
+    )]
     fn shared(&self) -> &mut Shared<T> {
         // SAFETY: the state exists until the ring is dropped, which unwinds all tasks first. Ring
         // and tasks run on one thread, one at a time, and none holds the reference across a switch.
         unsafe { &mut *self.0.as_ptr() }
     }
 
-    pub(super) fn lent(&self) -> Option<NonNull<T>> {
-        self.shared().lent
+    pub(super) fn value(&self) -> Option<NonNull<T>> {
+        self.shared().value
     }
 
     #[inline]
     pub(super) fn block(&mut self, own: usize) {
         let shared = self.shared();
-        if shared.is_ending {
+        if shared.is_dropping {
             // A destructor blocks while its task is unwound: nothing will wake it.
             return;
         }
-        if let Some(entered) = shared.way_on(own) {
+        if let Some(entered) = shared.next_context(own) {
             let Some(block) = shared.blocks.get_mut(own) else { return };
             let left = &raw mut block.context;
             // SAFETY: `left` is this task's own context. `entered` is that of the caller, or of a
             // task that has not ended, and is replaced before it can be entered again.
             unsafe { swap(left, entered) };
         }
-        if self.shared().is_ending {
+        if self.shared().is_dropping {
             resume_unwind(Box::new(End));
         }
     }
@@ -211,8 +215,8 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
         let shared = core.shared();
         let body = shared.blocks.get_mut(own).and_then(ControlBlock::begin);
         let flags = shared.flags.clone();
-        let way_out = WayOut::Direct(Core(core.0));
-        let mut task = Task { place: own, flags, way_out };
+        let switch_target = SwitchTarget::Direct(Core(core.0));
+        let mut task = Task { place: own, flags, switch_target };
         catch_unwind(AssertUnwindSafe(|| body.map(|body| body(&mut task))))
     };
     let shared = core.shared();
@@ -224,9 +228,9 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
         shared.turns = Turns::One;
     }
     let Some(block) = shared.blocks.get_mut(own) else { abort() };
-    block.state = State::Ended;
+    block.state = State::Finished;
     let left = &raw mut block.context;
-    let entered = shared.way_on(own).unwrap_or(shared.caller);
+    let entered = shared.next_context(own).unwrap_or(shared.caller);
     // SAFETY: as in `block`; in addition, a task that has ended is never entered again.
     unsafe { swap(left, entered) };
     abort()
@@ -234,9 +238,9 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
 
 impl<T> ControlBlock<T> {
     fn begin(&mut self) -> Option<Body<T>> {
-        match std::mem::replace(&mut self.state, State::Begun) {
-            State::New(body) => Some(body),
-            State::Begun | State::Ended => None,
+        match std::mem::replace(&mut self.state, State::Started) {
+            State::NotStarted(body) => Some(body),
+            State::Started | State::Finished => None,
         }
     }
 }

@@ -1,15 +1,16 @@
-//! Event flags of a ring, and the selection of the next turn.
+//! Event flags of a ring, and the selection of the position that has the next turn.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Maximum number of places of a ring.
+/// Maximum number of positions of a ring.
 pub const PLACES_MAX: usize = u64::BITS as usize;
 
 /// Sets event flags.
 pub trait Wake {
-    /// Sets the event flag of `place`, which schedules a turn for it, even if it is the caller's
-    /// own place. Setting a flag that is set already has no effect.
+    /// Sets the event flag of the ring position `place`, which schedules a turn for that position,
+    /// even if it is the position of the caller itself. Setting a flag that is set already has no
+    /// effect.
     fn wake(&self, place: usize);
 }
 
@@ -20,7 +21,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Returns the first place after `after`, in ring order, whose flag is set, and clears the
+    /// Returns the first position after `after`, in ring order, whose flag is set, and clears the
     /// flag.
     pub(super) fn take_next(&self, after: usize) -> Option<usize> {
         let bits = self.bits.get();
@@ -37,7 +38,7 @@ impl Wake for Flags {
     }
 }
 
-/// Returns the first place after `after`, in ring order, whose bit is set.
+/// Returns the first position after `after`, in ring order, whose bit is set.
 #[inline]
 pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
     if bits == 0 {
@@ -48,13 +49,13 @@ pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
     Some(candidates.trailing_zeros() as usize)
 }
 
-/// Returns the bit of a place, or 0 for a place outside the ring.
+/// Returns the bit of a position, or 0 for a position outside the ring.
 #[inline]
 pub(super) const fn bit(place: usize) -> u64 {
     if place < PLACES_MAX { 1 << place } else { 0 }
 }
 
-/// Returns the bits of all places up to `last`.
+/// Returns the bits of all positions up to `last`.
 #[inline]
 const fn upto(last: usize) -> u64 {
     let bit = bit(last);
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The algorithm of TM-233: examine one place after another.
+    /// Reference implementation by the algorithm of TM-233: examines one position after another.
     fn by_looking(bits: u64, after: usize) -> Option<usize> {
         (1..=PLACES_MAX)
             .map(|step| (after + step) % PLACES_MAX)
@@ -75,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_place_is_the_one_that_looking_at_each_in_turn_finds(
+        fn the_next_place_is_found_as_by_a_linear_search(
             bits in any::<u64>(),
             sparse in any::<u64>(),
             after in 0..PLACES_MAX,
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_no_ring_has_cannot_be_woken() {
+    fn a_place_outside_the_ring_cannot_be_woken() {
         let flags = Flags::default();
         flags.wake(PLACES_MAX);
         assert_eq!(flags.take_next(0), None);

@@ -1,6 +1,6 @@
 //! Futures on a round-robin executor: a ring of event flags and futures, which are polled.
 //!
-//! The waker of a place sets its event flag. A waker may be sent to any thread, so the flags are
+//! The waker of a position sets its event flag. A waker may be sent to any thread, so the flags are
 //! atomic; this is part of the cost of this control structure.
 
 use super::flags::{PLACES_MAX, Wake, bit, next};
@@ -35,35 +35,36 @@ impl SharedFlags {
     }
 }
 
-type Place = Pin<Box<dyn Future<Output = ()>>>;
+type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A ring of futures.
 pub struct Futures<T: 'static> {
-    futures: Vec<Option<Place>>,
+    futures: Vec<Option<BoxedFuture>>,
     wakers: Vec<Waker>,
     flags: SharedFlags,
-    lent: Lent<T>,
-    /// Place that had the last turn.
+    value: ValueCell<T>,
+    /// Ring position that had the last turn.
     at: usize,
 }
 
-/// The lent value; set while a future is polled and has not borrowed it.
-type Lent<T> = Rc<Cell<Option<NonNull<T>>>>;
+/// The shared value of the ring; `None` while no future is polled, and while a future has borrowed
+/// the value.
+type ValueCell<T> = Rc<Cell<Option<NonNull<T>>>>;
 
-/// Access of a future to its ring and to the lent value.
-pub struct Loan<T: 'static> {
+/// Access of a future to its ring and to the shared value.
+pub struct FutureHandle<T: 'static> {
     place: usize,
     flags: SharedFlags,
-    lent: Lent<T>,
+    value: ValueCell<T>,
 }
 
-/// Waker that sets the flag of one place.
-struct Bell {
+/// Waker that sets the event flag of one ring position.
+struct FlagWaker {
     flags: SharedFlags,
     place: usize,
 }
 
-impl std::task::Wake for Bell {
+impl std::task::Wake for FlagWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -75,20 +76,22 @@ impl std::task::Wake for Bell {
 
 impl<T> Default for Futures<T> {
     fn default() -> Self {
-        let (futures, wakers) = (Vec::new(), Vec::new());
-        let (flags, lent) = (SharedFlags::default(), Lent::default());
-        Self { futures, wakers, flags, lent, at: PLACES_MAX - 1 }
+        let futures = Vec::new();
+        let wakers = Vec::new();
+        let flags = SharedFlags::default();
+        let value = ValueCell::default();
+        Self { futures, wakers, flags, value, at: PLACES_MAX - 1 }
     }
 }
 
 impl<T> Futures<T> {
-    /// Adds the future that `body` returns for its loan, and returns its place. Places are numbered
-    /// in the order of the calls.
+    /// Adds the future that `body` returns for its handle, and returns its position. Positions are
+    /// numbered in the order of the calls.
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] places.
-    pub fn spawn<F>(&mut self, body: impl FnOnce(Loan<T>) -> F) -> Result<usize, SpawnError>
+    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] positions.
+    pub fn spawn<F>(&mut self, body: impl FnOnce(FutureHandle<T>) -> F) -> Result<usize, SpawnError>
     where
         F: Future<Output = ()> + 'static,
     {
@@ -96,9 +99,10 @@ impl<T> Futures<T> {
         if place >= PLACES_MAX {
             return Err(SpawnError::Full);
         }
-        let loan = Loan { place, flags: self.flags.clone(), lent: Rc::clone(&self.lent) };
-        self.futures.push(Some(Box::pin(body(loan))));
-        self.wakers.push(Arc::new(Bell { flags: self.flags.clone(), place }).into());
+        let handle =
+            FutureHandle { place, flags: self.flags.clone(), value: Rc::clone(&self.value) };
+        self.futures.push(Some(Box::pin(body(handle))));
+        self.wakers.push(Arc::new(FlagWaker { flags: self.flags.clone(), place }).into());
         Ok(place)
     }
 
@@ -119,16 +123,16 @@ impl<T> Futures<T> {
         None
     }
 
-    /// Lends `lent` for the duration of `call`, and ends the loan even if it panics.
-    fn lending<R>(&mut self, lent: &mut T, call: impl FnOnce(&mut Self) -> R) -> R {
-        struct Ended<T>(Lent<T>);
-        impl<T> Drop for Ended<T> {
+    /// Shares `value` for the duration of `call`, and clears the cell even if it panics.
+    fn with_value<R>(&mut self, value: &mut T, call: impl FnOnce(&mut Self) -> R) -> R {
+        struct ClearOnDrop<T>(ValueCell<T>);
+        impl<T> Drop for ClearOnDrop<T> {
             fn drop(&mut self) {
                 self.0.set(None);
             }
         }
-        self.lent.set(Some(NonNull::from(lent)));
-        let _ended = Ended(Rc::clone(&self.lent));
+        self.value.set(Some(NonNull::from(value)));
+        let _clear = ClearOnDrop(Rc::clone(&self.value));
         call(self)
     }
 }
@@ -140,29 +144,32 @@ impl<T> Wake for Futures<T> {
 }
 
 impl<T> Ring<T> for Futures<T> {
-    fn run_one(&mut self, lent: &mut T) -> Option<usize> {
-        self.lending(lent, Self::poll_next)
+    fn run_one(&mut self, value: &mut T) -> Option<usize> {
+        self.with_value(value, Self::poll_next)
     }
 
-    fn run(&mut self, lent: &mut T) {
-        self.lending(lent, |ring| while ring.poll_next().is_some() {});
+    fn run(&mut self, value: &mut T) {
+        self.with_value(value, |ring| while ring.poll_next().is_some() {});
     }
 }
 
-impl<T> Loan<T> {
-    /// Calls `call` with the value that the ring's caller lends.
+impl<T> FutureHandle<T> {
+    /// Calls `call` with the value that the ring's caller provides.
     ///
     /// # Panics
     ///
-    /// Panics inside another such call, and while no future is polled: then nothing is lent.
+    /// Panics inside another such call, and while no future is polled: then the ring shares no
+    /// value.
     #[inline]
     pub fn with<R>(&mut self, call: impl FnOnce(&mut T) -> R) -> R {
-        let Some(mut pointer) = self.lent.take() else { panic!("it is not lent now") };
+        let Some(mut pointer) = self.value.take() else {
+            panic!("the ring shares no value, or a call has borrowed it")
+        };
         // SAFETY: the pointer was made from the exclusive borrow of the caller of `run`, which
         // lasts as long as the pointer is in the cell. It is taken out of the cell, so no other
-        // loan can reach it, and `call` cannot keep it.
+        // handle can reach it, and `call` cannot keep it.
         let result = call(unsafe { pointer.as_mut() });
-        self.lent.set(Some(pointer));
+        self.value.set(Some(pointer));
         result
     }
 
@@ -171,7 +178,7 @@ impl<T> Loan<T> {
         Block { is_over: false }
     }
 
-    /// Returns the future's own place.
+    /// Returns the future's own position.
     #[must_use]
     pub fn place(&self) -> usize {
         self.place
@@ -184,7 +191,7 @@ impl<T> Loan<T> {
     }
 }
 
-impl<T> Wake for Loan<T> {
+impl<T> Wake for FutureHandle<T> {
     #[inline]
     fn wake(&self, place: usize) {
         self.flags.wake(place);
@@ -212,8 +219,8 @@ impl<T> fmt::Debug for Futures<T> {
     }
 }
 
-impl<T> fmt::Debug for Loan<T> {
+impl<T> fmt::Debug for FutureHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loan").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("FutureHandle").field("place", &self.place).finish_non_exhaustive()
     }
 }

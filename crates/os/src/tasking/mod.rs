@@ -2,11 +2,11 @@
 //!
 //! # Theory of operation
 //!
-//! Chapter 4 of TM-233 compares two of them. Both have a ring in which each place has an event
-//! flag. The flag is set when there is work for the place, and cleared when its turn comes. The
-//! ring is served round robin. The structures differ in what a place holds:
+//! Chapter 4 of TM-233 compares two control structures. Both have a ring in which each position has
+//! an event flag. The flag is set when the position has work, and cleared when its turn comes. The
+//! ring is served round robin. The structures differ in the contents of a position:
 //!
-//! | | at a place | a turn | ends when | may stop in the middle |
+//! | | at a position | a turn | ends when | may stop in the middle |
 //! |---|---|---|---|---|
 //! | [`Procedures`] | a procedure | it is called | it returns | no |
 //! | [`Tasks`] | a stack | it is switched to | it blocks | anywhere |
@@ -16,11 +16,12 @@
 //! [`StationControl`] runs the steps of a station with any of them, and [`Signals`] sets event
 //! flags when descriptors are ready or timers expire.
 //!
-//! # The lent value
+//! # The shared value
 //!
-//! Everything in a ring works on one value of type `T`, which [`Ring::run`] lends for the duration
-//! of the call. Only one place runs at a time, so its access is exclusive. A task cannot keep the
-//! value: it borrows it from its [`Task`], which it needs to block.
+//! All procedures, tasks or futures of a ring work on one value of type `T`, which [`Ring::run`]
+//! shares for the duration of the call. Only one position runs at a time, so its access is
+//! exclusive. A task cannot keep the value: it borrows the value from its [`Task`], which it needs
+//! to block.
 //!
 //! # The two improvements of §7.1
 //!
@@ -32,7 +33,7 @@
 //!
 //! # Limits
 //!
-//! A ring has [`PLACES_MAX`] places. A stack has an inaccessible guard page below it, so a task
+//! A ring has [`PLACES_MAX`] positions. A stack has an inaccessible guard page below it, so a task
 //! that overflows its stack terminates the process and corrupts nothing. A panic of a task resumes
 //! in [`Ring::run`], and the task has then ended. Dropping a ring unwinds the stacks of its tasks.
 
@@ -50,7 +51,7 @@ mod tasks;
 mod tests;
 
 pub use flags::{Flags, PLACES_MAX, Wake};
-pub use futures::{Futures, Loan, SharedFlags};
+pub use futures::{FutureHandle, Futures, SharedFlags};
 pub use procedures::{Procedure, Procedures};
 pub use signals::Signals;
 pub use station::{Kind, StationControl, Structure};
@@ -60,20 +61,20 @@ use std::{error, fmt, io};
 
 /// Interface common to all three rings.
 pub trait Ring<T>: Wake {
-    /// Gives a turn to the next place whose event flag is set, and returns it; `None` if no flag is
-    /// set. Flags of empty places and of ended tasks are ignored.
-    fn run_one(&mut self, lent: &mut T) -> Option<usize>;
+    /// Gives a turn to the next position whose event flag is set, and returns that position; `None`
+    /// if no flag is set. Flags of empty positions and of ended tasks are ignored.
+    fn run_one(&mut self, value: &mut T) -> Option<usize>;
 
     /// Gives turns until no event flag is set.
-    fn run(&mut self, lent: &mut T) {
-        while self.run_one(lent).is_some() {}
+    fn run(&mut self, value: &mut T) {
+        while self.run_one(value).is_some() {}
     }
 }
 
-/// Reason for which a place could not be added.
+/// Reason for which a position could not be added.
 #[derive(Debug)]
 pub enum SpawnError {
-    /// The ring already has [`PLACES_MAX`] places.
+    /// The ring already has [`PLACES_MAX`] positions.
     Full,
     /// The system has no memory for a stack.
     NoStack(io::Error),
@@ -82,7 +83,7 @@ pub enum SpawnError {
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(f, "a ring has no more than {PLACES_MAX} places"),
+            Self::Full => write!(f, "a ring has at most {PLACES_MAX} positions"),
             Self::NoStack(error) => write!(f, "no memory for the stack of a task: {error}"),
         }
     }

@@ -3,8 +3,8 @@
 use super::flags::{Flags, PLACES_MAX, Wake};
 use super::{Ring, SpawnError};
 
-/// The procedure at a place. It is called with the lent value, its place and the flags of the ring,
-/// and has handled its event completely when it returns.
+/// The procedure at a position. It is called with the shared value, its position and the flags of
+/// the ring, and has handled its event completely when it returns.
 pub type Procedure<T> = fn(&mut T, usize, &Flags);
 
 /// A ring of procedures.
@@ -12,7 +12,7 @@ pub type Procedure<T> = fn(&mut T, usize, &Flags);
 pub struct Procedures<T> {
     procedures: Vec<Procedure<T>>,
     flags: Flags,
-    /// Place that had the last turn.
+    /// Ring position that had the last turn.
     at: usize,
 }
 
@@ -23,11 +23,11 @@ impl<T> Default for Procedures<T> {
 }
 
 impl<T> Procedures<T> {
-    /// Adds a procedure and returns its place. Places are numbered in the order of the calls.
+    /// Adds a procedure and returns its position. Positions are numbered in the order of the calls.
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] places.
+    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] positions.
     pub fn add(&mut self, procedure: Procedure<T>) -> Result<usize, SpawnError> {
         if self.procedures.len() >= PLACES_MAX {
             return Err(SpawnError::Full);
@@ -45,11 +45,11 @@ impl<T> Wake for Procedures<T> {
 
 impl<T> Ring<T> for Procedures<T> {
     #[inline]
-    fn run_one(&mut self, lent: &mut T) -> Option<usize> {
+    fn run_one(&mut self, value: &mut T) -> Option<usize> {
         while let Some(place) = self.flags.take_next(self.at) {
             self.at = place;
             if let Some(procedure) = self.procedures.get(place) {
-                call(*procedure, lent, place, &self.flags);
+                call(*procedure, value, place, &self.flags);
                 return Some(place);
             }
         }
@@ -57,26 +57,26 @@ impl<T> Ring<T> for Procedures<T> {
     }
 }
 
-/// Calls a procedure, from a separate call instruction for each of the first four places.
+/// Calls a procedure, from a separate call instruction for each of the first four positions.
 ///
 /// The processor predicts the target of an indirect call from its previous targets. A single call
-/// instruction for all places would have a different target each time, and a misprediction takes
-/// three times as long as the rest of a switch. The branches test the bits of the place, because
-/// the compiler would turn a match over all places into one jump table.
+/// instruction for all positions would have a different target each time, and a misprediction takes
+/// three times as long as the rest of a switch. The branches test the bits of the position, because
+/// the compiler would turn a match over all positions into one jump table.
 #[inline]
-fn call<T>(procedure: Procedure<T>, lent: &mut T, place: usize, flags: &Flags) {
+fn call<T>(procedure: Procedure<T>, value: &mut T, place: usize, flags: &Flags) {
     if place >= 4 {
-        return procedure(lent, place, flags);
+        return procedure(value, place, flags);
     }
     match (place & 1 == 0, place & 2 == 0) {
-        (true, true) => call_at::<T, 0>(procedure, lent, flags),
-        (false, true) => call_at::<T, 1>(procedure, lent, flags),
-        (true, false) => call_at::<T, 2>(procedure, lent, flags),
-        (false, false) => call_at::<T, 3>(procedure, lent, flags),
+        (true, true) => call_at::<T, 0>(procedure, value, flags),
+        (false, true) => call_at::<T, 1>(procedure, value, flags),
+        (true, false) => call_at::<T, 2>(procedure, value, flags),
+        (false, false) => call_at::<T, 3>(procedure, value, flags),
     }
 }
 
 #[inline(never)]
-fn call_at<T, const PLACE: usize>(procedure: Procedure<T>, lent: &mut T, flags: &Flags) {
-    procedure(lent, PLACE, flags);
+fn call_at<T, const PLACE: usize>(procedure: Procedure<T>, value: &mut T, flags: &Flags) {
+    procedure(value, PLACE, flags);
 }

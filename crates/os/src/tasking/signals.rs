@@ -1,7 +1,7 @@
 //! The signal routine (TM-233 §5.1): converts descriptor readiness and timers to event flags.
 //!
-//! It knows the places of a ring, but neither their contents nor the purpose of a descriptor. The
-//! caller waits here when no event flag is set, and then runs the ring.
+//! The signal routine knows the positions of a ring, but neither their contents nor the purpose of
+//! a descriptor. The caller waits here when no event flag is set, and then runs the ring.
 
 use super::flags::{PLACES_MAX, Wake, bit};
 use crate::clock::Monotonic;
@@ -10,7 +10,7 @@ use protocols::Instant;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Registrations of events for places.
+/// Registrations of events for positions.
 #[derive(Debug, Default)]
 pub struct Signals<'fd> {
     descriptors: Vec<(BorrowedFd<'fd>, PollFlags, usize)>,
@@ -28,8 +28,8 @@ impl<'fd> Signals<'fd> {
         has_room
     }
 
-    /// Wakes `place` once, at `at` or at the first wait after it; `None` cancels that. A place has
-    /// one timer.
+    /// Wakes `place` once, at `at` or at the first wait after it; `None` cancels that. A position
+    /// has one timer.
     pub fn set_timer(&mut self, place: usize, at: Option<Instant>) {
         self.timers.retain(|(_, other)| *other != place);
         if let Some(at) = at.filter(|_| place < PLACES_MAX) {
@@ -38,7 +38,7 @@ impl<'fd> Signals<'fd> {
     }
 
     /// Waits until a descriptor is ready, a timer expires or `until`, and sets the event flags of
-    /// the places concerned. Returns the time and the bits of those places.
+    /// the positions concerned. Returns the time and the bits of those positions.
     ///
     /// # Errors
     ///

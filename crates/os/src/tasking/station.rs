@@ -1,4 +1,5 @@
-//! A station in a ring: one place for each of its steps.
+//! A station run by a control structure: the ring of the structure has one position for each of the
+//! four steps of the station (network, timer, user, send).
 //!
 //! # Waking the steps
 //!
@@ -8,15 +9,15 @@
 //! from outside. Steps do not know each other: steps communicate inside a layer (TM-233 §4.2.3),
 //! and layers communicate by procedure calls.
 //!
-//! A step whose flag is set may find that another one is to run first ([`Scheduler::next`]),
+//! A step whose flag is set may find that another step is to run first ([`Scheduler::next`]),
 //! because all arrived packets are processed before any output. It then wakes itself and blocks.
 //!
 //! # One step at a time
 //!
 //! In virtual time the simulator controls the processor between two steps.
-//! [`StationControl::run_one`] returns after each one. If that was in the middle of consecutive
-//! executions of a step, the next call continues there. That is not a switch, and is not counted as
-//! one.
+//! [`StationControl::run_one`] returns after each step. If it returned in the middle of consecutive
+//! executions of a step, the next call continues with that step. Such a continuation is not counted
+//! as a switch.
 
 use super::{Flags, Futures, Procedures, Ring, SpawnError, Switch, Tasks, Wake};
 use protocols::Cx;
@@ -30,15 +31,15 @@ use std::ptr::NonNull;
 /// A control structure and its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// Contents of a place of the ring.
+    /// Contents of a position of the ring.
     pub kind: Kind,
-    /// True if the user step calls the send step as a procedure if that has the next turn, so that
-    /// no other place runs for it (TM-233 §7.1). Output caused by a timer still has a turn of its
-    /// own.
+    /// True if the user step calls the send step as a procedure when the send step has the next
+    /// turn, so that sending needs no switch (TM-233 §7.1). Output caused by a timer still has a
+    /// turn of its own.
     pub sends_in_user: bool,
 }
 
-/// Contents of a place of the ring.
+/// Contents of a position of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A procedure.
@@ -63,20 +64,21 @@ impl Structure {
     ];
 }
 
-/// Runs the steps of one station in a ring.
+/// Runs the steps of one station in the ring of a control structure.
 pub struct StationControl {
     structure: Structure,
     scheduler: Scheduler,
-    ring: Box<dyn Ring<Lent>>,
+    ring: Box<dyn Ring<StepContext>>,
     /// The step in the middle of which the last call of [`Control::run_one`] returned.
     stopped_in: Option<Step>,
 }
 
-/// The steps in the order of their places, which is the order of their turns.
+/// The steps in the order of their positions, which is the order of their turns.
 const STEPS: [Step; 4] = [Step::Network, Step::Timer, Step::User, Step::Send];
 
-/// References lent to the steps for one call. It never outlives the borrows that it was made from.
-struct Lent {
+/// References to the station, the application and the context that the steps share during one call.
+/// The struct never outlives the borrows from which it was made.
+struct StepContext {
     station: NonNull<Station>,
     application: NonNull<dyn Application>,
     cx: NonNull<Cx<'static>>,
@@ -93,7 +95,7 @@ impl StationControl {
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError`] if a place cannot be added.
+    /// Returns [`SpawnError`] if a position cannot be added.
     pub fn new(structure: Structure) -> Result<Self, SpawnError> {
         let ring = match structure.kind {
             Kind::Procedures => procedures()?,
@@ -114,7 +116,7 @@ impl StationControl {
         self.ring.wake(place(step));
     }
 
-    fn turns(
+    fn run_turns(
         &mut self,
         is_single: bool,
         station: &mut Station,
@@ -124,10 +126,10 @@ impl StationControl {
         let sends_in_user = self.structure.sends_in_user;
         wake_all(station, application, cx.now, sends_in_user, &*self.ring);
         let application: NonNull<dyn Application + '_> = NonNull::from(application);
-        // SAFETY: only the lifetime of the borrows changes. `lent` does not leave this call, during
-        // which all three are borrowed, and the ring keeps no reference.
+        // SAFETY: only the lifetime of the borrows changes. `context` does not leave this call,
+        // during which all three are borrowed, and the ring keeps no reference.
         let application: NonNull<dyn Application> = unsafe { transmute(application) };
-        let mut lent = Lent {
+        let mut context = StepContext {
             station: NonNull::from(station),
             application,
             cx: NonNull::from(cx).cast(),
@@ -138,12 +140,13 @@ impl StationControl {
             stopped_in: self.stopped_in,
         };
         if is_single {
-            while lent.ran.is_none() && self.ring.run_one(&mut lent).is_some() {}
+            while context.ran.is_none() && self.ring.run_one(&mut context).is_some() {}
         } else {
-            self.ring.run(&mut lent);
+            self.ring.run(&mut context);
         }
-        (self.scheduler, self.stopped_in) = (lent.scheduler, lent.stopped_in);
-        lent.ran
+        self.scheduler = context.scheduler;
+        self.stopped_in = context.stopped_in;
+        context.ran
     }
 }
 
@@ -163,11 +166,11 @@ impl Control for StationControl {
         application: &mut dyn Application,
         cx: &mut Cx<'_>,
     ) -> Option<Step> {
-        self.turns(true, station, application, cx)
+        self.run_turns(true, station, application, cx)
     }
 
     fn run(&mut self, station: &mut Station, application: &mut dyn Application, cx: &mut Cx<'_>) {
-        self.turns(false, station, application, cx);
+        self.run_turns(false, station, application, cx);
     }
 }
 
@@ -197,7 +200,7 @@ fn wake_all(
         flags.wake(place(Step::Timer));
     }
     let has_user =
-        station.has_news() || application.wants_to_run() || is_due(application.deadline());
+        station.has_events() || application.wants_to_run() || is_due(application.deadline());
     if has_user {
         flags.wake(place(Step::User));
     }
@@ -208,18 +211,18 @@ fn wake_all(
 }
 
 /// Executes one turn of a step, in any control structure.
-fn turn(own: Step, lent: &mut Lent, flags: &(impl Wake + ?Sized)) {
-    let Lent { scheduler, sends_in_user, is_single, ran, stopped_in, .. } = lent;
-    // SAFETY: all three were made from borrows that last until the ring has returned to `turns`.
-    // Only one place of the ring runs at a time with exclusive access to `lent`, and this function
-    // does not block.
+fn turn(own: Step, context: &mut StepContext, flags: &(impl Wake + ?Sized)) {
+    let StepContext { scheduler, sends_in_user, is_single, ran, stopped_in, .. } = context;
+    // SAFETY: all three were made from borrows that last until the ring has returned to
+    // `run_turns`. Only one position of the ring runs at a time with exclusive access to `context`,
+    // and this function does not block.
     let (station, application, cx) =
-        unsafe { (lent.station.as_mut(), lent.application.as_mut(), lent.cx.as_mut()) };
+        unsafe { (context.station.as_mut(), context.application.as_mut(), context.cx.as_mut()) };
     let mut next = scheduler.next(station, application, cx.now);
-    // Not counted as a switch: a step that continues where it stopped, and a place that only finds
-    // that the stopped step is next.
-    let goes_on = stopped_in.is_some() && *stopped_in == next;
-    if !goes_on {
+    // Two cases are not counted as a switch: a step that continues after it was stopped, and a turn
+    // that only finds that the stopped step is next.
+    let is_continued = stopped_in.is_some() && *stopped_in == next;
+    if !is_continued {
         cx.meter.work(Work::Switch, 1);
     }
     if next == Some(own) {
@@ -242,25 +245,25 @@ fn turn(own: Step, lent: &mut Lent, flags: &(impl Wake + ?Sized)) {
     wake_all(station, application, cx.now, *sends_in_user, flags);
 }
 
-fn procedures() -> Result<Box<dyn Ring<Lent>>, SpawnError> {
-    let mut ring = Procedures::<Lent>::default();
+fn procedures() -> Result<Box<dyn Ring<StepContext>>, SpawnError> {
+    let mut ring = Procedures::<StepContext>::default();
     for _ in STEPS {
-        ring.add(|lent, place, flags: &Flags| {
+        ring.add(|context, place, flags: &Flags| {
             if let Some(step) = STEPS.get(place) {
-                turn(*step, lent, flags);
+                turn(*step, context, flags);
             }
         })?;
     }
     Ok(Box::new(ring))
 }
 
-fn tasks(switch: Switch) -> Result<Box<dyn Ring<Lent>>, SpawnError> {
-    let mut ring = Tasks::<Lent>::new(switch);
+fn tasks(switch: Switch) -> Result<Box<dyn Ring<StepContext>>, SpawnError> {
+    let mut ring = Tasks::<StepContext>::new(switch);
     for step in STEPS {
         ring.spawn(move |task| {
             let flags = task.flags().clone();
             loop {
-                turn(step, task.lent(), &flags);
+                turn(step, task.value(), &flags);
                 task.block();
             }
         })?;
@@ -268,14 +271,14 @@ fn tasks(switch: Switch) -> Result<Box<dyn Ring<Lent>>, SpawnError> {
     Ok(Box::new(ring))
 }
 
-fn futures() -> Result<Box<dyn Ring<Lent>>, SpawnError> {
-    let mut ring = Futures::<Lent>::default();
+fn futures() -> Result<Box<dyn Ring<StepContext>>, SpawnError> {
+    let mut ring = Futures::<StepContext>::default();
     for step in STEPS {
-        ring.spawn(|mut loan| async move {
-            let flags = loan.flags();
+        ring.spawn(|mut handle| async move {
+            let flags = handle.flags();
             loop {
-                loan.with(|lent| turn(step, lent, &flags));
-                loan.block().await;
+                handle.with(|context| turn(step, context, &flags));
+                handle.block().await;
             }
         })?;
     }

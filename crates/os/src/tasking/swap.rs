@@ -1,9 +1,9 @@
 //! Direct switch from one stack to another.
 //!
 //! corosensei always switches back to the caller that resumed a coroutine, so changing from task to
-//! task takes two switches. This switches directly from one task's stack to the next one's. The
-//! registers that `asm!` cannot declare as clobbered, and the address at which to continue, are
-//! pushed on the stack that is left.
+//! task takes two switches. This module switches directly from the stack of one task to that of the
+//! next. The registers that `asm!` cannot declare as clobbered, and the address at which to
+//! continue, are pushed on the stack that is left.
 
 use corosensei::stack::{DefaultStack, Stack as _};
 use std::arch::asm;

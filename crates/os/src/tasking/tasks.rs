@@ -1,8 +1,8 @@
 //! Tasking (TM-233 §4.2.3 and §5.2): a ring of task control blocks, each with an event flag and a
 //! stack.
 //!
-//! A task keeps the processor until it blocks. It continues after that call, with all its
-//! variables, when its flag has been set and its turn has come.
+//! A task keeps the processor until it blocks. The task continues after the blocking call, with all
+//! its variables, when its flag has been set and its turn has come.
 
 use super::flags::{Flags, PLACES_MAX, Wake};
 use super::{Ring, SpawnError};
@@ -24,7 +24,8 @@ pub enum Switch {
     /// it.
     ByRing,
     /// A task that blocks selects the next task and switches to it, in one routine (TM-233 §7.1).
-    /// It is available only on x86_64, and elsewhere the same as [`Self::ByRing`].
+    /// This method is available only on x86_64, and on other processors the same as
+    /// [`Self::ByRing`].
     Direct,
 }
 
@@ -46,16 +47,16 @@ enum Stacks<T: 'static> {
 /// A task control block; its event flag is one of the ring's.
 type ControlBlock<T> = Coroutine<NonNull<T>, (), ()>;
 
-/// Access of a task to the lent value, and its means to block.
+/// Access of a task to the shared value of the ring, and its method to block.
 pub struct Task<'a, T: 'static> {
     place: usize,
     flags: Flags,
-    way_out: WayOut<'a, T>,
+    switch_target: SwitchTarget<'a, T>,
 }
 
-enum WayOut<'a, T: 'static> {
-    /// `lent` is set while the task runs.
-    ByRing { yielder: &'a Yielder<NonNull<T>, ()>, lent: Option<NonNull<T>> },
+enum SwitchTarget<'a, T: 'static> {
+    /// `value` is set while the task runs.
+    ByRing { yielder: &'a Yielder<NonNull<T>, ()>, value: Option<NonNull<T>> },
     #[cfg(target_arch = "x86_64")]
     Direct(direct::Core<T>),
 }
@@ -75,9 +76,9 @@ impl<T> Tasks<T> {
         Self { flags, stacks }
     }
 
-    /// Adds a task with a stack of [`STACK_LEN`] bytes, and returns its place. Places are numbered
-    /// in the order of the calls. The task starts when its event flag is set for the first time,
-    /// and ends when `body` returns.
+    /// Adds a task with a stack of [`STACK_LEN`] bytes, and returns its position. Positions are
+    /// numbered in the order of the calls. The task starts when its event flag is set for the first
+    /// time, and ends when `body` returns.
     ///
     /// # Errors
     ///
@@ -94,9 +95,9 @@ impl<T> Tasks<T> {
                     return Err(SpawnError::Full);
                 }
                 let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
-                let base = move |yielder: &Yielder<NonNull<T>, ()>, lent: NonNull<T>| {
-                    let way_out = WayOut::ByRing { yielder, lent: Some(lent) };
-                    body(&mut Task { place, flags, way_out });
+                let base = move |yielder: &Yielder<NonNull<T>, ()>, value: NonNull<T>| {
+                    let switch_target = SwitchTarget::ByRing { yielder, value: Some(value) };
+                    body(&mut Task { place, flags, switch_target });
                 };
                 blocks.push(Coroutine::with_stack(stack, base));
                 Ok(place)
@@ -114,21 +115,21 @@ impl<T> Wake for Tasks<T> {
 }
 
 impl<T> Ring<T> for Tasks<T> {
-    fn run_one(&mut self, lent: &mut T) -> Option<usize> {
+    fn run_one(&mut self, value: &mut T) -> Option<usize> {
         match &mut self.stacks {
-            Stacks::ByRing { blocks, at } => resume_next(blocks, at, &self.flags, lent),
+            Stacks::ByRing { blocks, at } => resume_next(blocks, at, &self.flags, value),
             #[cfg(target_arch = "x86_64")]
-            Stacks::Direct(direct) => direct.run(lent, direct::Turns::One),
+            Stacks::Direct(direct) => direct.run(value, direct::Turns::One),
         }
     }
 
-    fn run(&mut self, lent: &mut T) {
+    fn run(&mut self, value: &mut T) {
         match &mut self.stacks {
             Stacks::ByRing { blocks, at } => {
-                while resume_next(blocks, at, &self.flags, lent).is_some() {}
+                while resume_next(blocks, at, &self.flags, value).is_some() {}
             }
             #[cfg(target_arch = "x86_64")]
-            Stacks::Direct(direct) => while direct.run(lent, direct::Turns::All).is_some() {},
+            Stacks::Direct(direct) => while direct.run(value, direct::Turns::All).is_some() {},
         }
     }
 }
@@ -139,13 +140,13 @@ fn resume_next<T>(
     blocks: &mut [ControlBlock<T>],
     at: &mut usize,
     flags: &Flags,
-    lent: &mut T,
+    value: &mut T,
 ) -> Option<usize> {
     while let Some(place) = flags.take_next(*at) {
         *at = place;
         if let Some(block) = blocks.get_mut(place).filter(|block| !block.done()) {
             let (CoroutineResult::Yield(()) | CoroutineResult::Return(())) =
-                block.resume(NonNull::from(&mut *lent));
+                block.resume(NonNull::from(&mut *value));
             return Some(place);
         }
     }
@@ -157,37 +158,37 @@ impl<T> Task<'_, T> {
     /// turn.
     #[inline]
     pub fn block(&mut self) {
-        match &mut self.way_out {
-            WayOut::ByRing { yielder, lent } => {
-                // A destructor that runs because the ring is dropped must find nothing lent.
-                *lent = None;
-                *lent = Some(yielder.suspend(()));
+        match &mut self.switch_target {
+            SwitchTarget::ByRing { yielder, value } => {
+                // A destructor that runs because the ring is dropped must find no value.
+                *value = None;
+                *value = Some(yielder.suspend(()));
             }
             #[cfg(target_arch = "x86_64")]
-            WayOut::Direct(core) => core.block(self.place),
+            SwitchTarget::Direct(core) => core.block(self.place),
         }
     }
 
-    /// Returns the value that the ring's caller lends.
+    /// Returns the value that the ring's caller provides.
     ///
     /// # Panics
     ///
-    /// Panics while the task is unwound because its ring is dropped: then nothing is lent.
+    /// Panics while the task is unwound because its ring is dropped: then the ring shares no value.
     #[inline]
-    pub fn lent(&mut self) -> &mut T {
-        let lent = match &self.way_out {
-            WayOut::ByRing { lent, .. } => *lent,
+    pub fn value(&mut self) -> &mut T {
+        let value = match &self.switch_target {
+            SwitchTarget::ByRing { value, .. } => *value,
             #[cfg(target_arch = "x86_64")]
-            WayOut::Direct(core) => core.lent(),
+            SwitchTarget::Direct(core) => core.value(),
         };
-        let Some(mut lent) = lent else { panic!("nothing is lent to a task that ends") };
+        let Some(mut value) = value else { panic!("the ring of this task is being dropped") };
         // SAFETY: the pointer was made from the exclusive borrow of the caller of `run`, which
         // lasts until control returns there. Until then only the running task can reach the value,
         // through its only `Task`, which stays borrowed and is needed to block.
-        unsafe { lent.as_mut() }
+        unsafe { value.as_mut() }
     }
 
-    /// Returns the task's own place.
+    /// Returns the task's own position.
     #[must_use]
     pub fn place(&self) -> usize {
         self.place

@@ -1,4 +1,4 @@
-//! Tests of the rings, with places that only record their turns.
+//! Tests of the rings, with positions that only record their turns.
 
 use super::*;
 use crate::clock::Monotonic;
@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Turns in order, and the flags that each place sets at its first turn.
+/// Turns in order, and the flags that each position sets at its first turn.
 #[derive(Debug, Default)]
 struct Log {
     turns: Vec<usize>,
@@ -20,7 +20,7 @@ struct Log {
 }
 
 impl Log {
-    /// Records a turn, and sets the flags that the place sets at its first turn.
+    /// Records a turn, and sets the flags that the position sets at its first turn.
     fn turn(&mut self, place: usize, flags: &(impl Wake + ?Sized)) {
         self.turns.push(place);
         let wakes = self.wakes.get_mut(place).map(std::mem::take).unwrap_or_default();
@@ -42,7 +42,7 @@ fn tasks(switch: Switch, count: usize) -> Tasks<Log> {
         let spawned = ring.spawn(move |task| {
             let flags = task.flags().clone();
             loop {
-                task.lent().turn(place, &flags);
+                task.value().turn(place, &flags);
                 task.block();
             }
         });
@@ -54,11 +54,11 @@ fn tasks(switch: Switch, count: usize) -> Tasks<Log> {
 fn futures(count: usize) -> Futures<Log> {
     let mut ring = Futures::<Log>::default();
     for place in 0..count {
-        let spawned = ring.spawn(|mut loan| async move {
-            let flags = loan.flags();
+        let spawned = ring.spawn(|mut handle| async move {
+            let flags = handle.flags();
             loop {
-                loan.with(|log: &mut Log| log.turn(place, &flags));
-                loan.block().await;
+                handle.with(|log: &mut Log| log.turn(place, &flags));
+                handle.block().await;
             }
         });
         assert_eq!(spawned.unwrap(), place);
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn no_wake_is_lost_whoever_sets_it_and_when(
+    fn no_wake_is_lost_whichever_thread_sets_it_and_when(
         first in prop::collection::vec(0..4_usize, 0..6),
         wakes in prop::collection::vec(prop::collection::vec(0..4_usize, 0..4), 4),
     ) {
@@ -101,7 +101,7 @@ proptest! {
             let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
             first.iter().for_each(|place| ring.wake(*place));
             ring.run(&mut log);
-            // Every place woken during another place's turn has had a turn since.
+            // Every position woken during another position's turn has had a turn since.
             let first_turn_of = |place| log.turns.iter().position(|other| *other == place);
             for place in &first {
                 prop_assert!(first_turn_of(*place).is_some());
@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn places_that_always_want_their_turn_have_it_one_after_the_other() {
+fn places_that_are_always_woken_get_turns_round_robin() {
     for mut ring in rings(3) {
         let mut log = Log::default();
         for round in 0..30 {
@@ -129,7 +129,7 @@ fn places_that_always_want_their_turn_have_it_one_after_the_other() {
 }
 
 #[test]
-fn a_place_that_wakes_itself_waits_until_all_others_had_their_turn() {
+fn a_place_that_wakes_itself_waits_for_the_turns_of_all_others() {
     for mut ring in rings(3) {
         let wakes = vec![vec![0, 1, 2], Vec::new(), Vec::new()];
         let mut log = Log { turns: Vec::new(), wakes };
@@ -140,7 +140,7 @@ fn a_place_that_wakes_itself_waits_until_all_others_had_their_turn() {
 }
 
 #[test]
-fn a_place_that_nobody_has_is_nobodys() {
+fn an_empty_place_gets_no_turn() {
     for mut ring in rings(2) {
         let mut log = Log::default();
         ring.wake(2);
@@ -164,15 +164,18 @@ fn a_ring_has_sixty_four_places_and_no_more() {
 }
 
 #[test]
-fn a_task_goes_on_where_it_blocked_with_its_variables() {
+fn a_task_continues_where_it_blocked_with_its_variables() {
     for switch in SWITCHES {
         let mut ring = Tasks::<Vec<u32>>::new(switch);
         let spawned = ring.spawn(|task| {
-            let (mut a, mut b) = (0, 1);
+            let mut a = 0;
+            let mut b = 1;
             for _ in 0..5 {
-                task.lent().push(a);
+                task.value().push(a);
                 task.block();
-                (a, b) = (b, a + b);
+                let next = a + b;
+                a = b;
+                b = next;
             }
         });
         let mut numbers = Vec::new();
@@ -185,10 +188,10 @@ fn a_task_goes_on_where_it_blocked_with_its_variables() {
 }
 
 #[test]
-fn a_task_that_has_ended_has_no_turn_any_more() {
+fn a_task_that_has_ended_gets_no_more_turns() {
     for switch in SWITCHES {
         let mut ring = Tasks::<u32>::new(switch);
-        ring.spawn(|task| *task.lent() += 1).unwrap();
+        ring.spawn(|task| *task.value() += 1).unwrap();
         let mut turns = 0;
         for _ in 0..3 {
             ring.wake(0);
@@ -199,18 +202,18 @@ fn a_task_that_has_ended_has_no_turn_any_more() {
 }
 
 #[test]
-fn what_a_task_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
+fn a_panic_of_a_task_propagates_from_the_ring_and_the_others_continue() {
     for switch in SWITCHES {
         let mut ring = Tasks::<Log>::new(switch);
         ring.spawn(|task| {
-            task.lent().turns.push(0);
+            task.value().turns.push(0);
             task.block();
             panic!("so be it");
         })
         .unwrap();
         ring.spawn(|task| {
             loop {
-                task.lent().turns.push(1);
+                task.value().turns.push(1);
                 task.block();
             }
         })
@@ -228,10 +231,10 @@ fn what_a_task_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
 }
 
 #[test]
-fn what_a_future_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
+fn a_panic_of_a_future_propagates_from_the_ring_and_the_others_continue() {
     let mut ring = Futures::<u32>::default();
     ring.spawn(|_| async { panic!("so be it") }).unwrap();
-    ring.spawn(|mut loan| async move { loan.with(|turns| *turns += 1) }).unwrap();
+    ring.spawn(|mut handle| async move { handle.with(|turns| *turns += 1) }).unwrap();
     let mut turns = 0;
     (0..2).for_each(|place| ring.wake(place));
     let panic = catch_unwind(AssertUnwindSafe(|| ring.run(&mut turns))).unwrap_err();
@@ -251,7 +254,7 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn a_ring_that_is_dropped_drops_what_lies_on_the_stacks_of_its_tasks() {
+fn dropping_a_ring_drops_the_values_on_the_stacks_of_its_tasks() {
     for switch in SWITCHES {
         let dropped = Rc::new(Cell::new(0));
         let mut ring = Tasks::<()>::new(switch);
@@ -311,17 +314,17 @@ fn a_destructor_that_blocks_while_its_ring_is_dropped_does_not_wait() {
 }
 
 #[test]
-fn a_loan_cannot_be_had_twice_at_a_time() {
+fn the_value_cannot_be_borrowed_twice_at_a_time() {
     let mut ring = Futures::<u32>::default();
     let other = Rc::new(Cell::new(None));
     let kept = Rc::clone(&other);
-    ring.spawn(|loan| {
-        kept.set(Some(loan));
+    ring.spawn(|handle| {
+        kept.set(Some(handle));
         async {}
     })
     .unwrap();
-    ring.spawn(|mut loan| async move {
-        loan.with(|_| other.take().map(|mut other| other.with(|number| *number = 1)));
+    ring.spawn(|mut handle| async move {
+        handle.with(|_| other.take().map(|mut other| other.with(|number| *number = 1)));
     })
     .unwrap();
     ring.wake(1);
@@ -331,15 +334,15 @@ fn a_loan_cannot_be_had_twice_at_a_time() {
 }
 
 #[test]
-fn a_waker_of_another_thread_gives_a_future_its_turn() {
+fn a_waker_on_another_thread_schedules_a_future() {
     let mut ring = Futures::<u32>::default();
-    ring.spawn(|mut loan| async move {
-        let place = loan.place();
+    ring.spawn(|mut handle| async move {
+        let place = handle.place();
         assert_eq!(place, 0);
         let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
         std::thread::spawn(move || waker.wake()).join().unwrap();
-        loan.block().await;
-        loan.with(|turns| *turns += 1);
+        handle.block().await;
+        handle.with(|turns| *turns += 1);
     })
     .unwrap();
     ring.wake(0);
@@ -349,7 +352,7 @@ fn a_waker_of_another_thread_gives_a_future_its_turn() {
 }
 
 #[test]
-fn a_signal_wakes_the_place_that_it_concerns_and_nobody_else() {
+fn a_signal_wakes_only_its_own_place() {
     let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut ring = procedures(4);
     let clock = Monotonic::start();
@@ -384,7 +387,7 @@ fn overflow(depth: usize) -> usize {
 
 fn overflow_in(switch: Switch) {
     let mut ring = Tasks::<usize>::new(switch);
-    ring.spawn(|task| *task.lent() = overflow(0)).unwrap();
+    ring.spawn(|task| *task.value() = overflow(0)).unwrap();
     ring.wake(0);
     let mut depth = 0;
     ring.run(&mut depth);

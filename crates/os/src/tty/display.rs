@@ -9,15 +9,15 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// Maximum number of reset bytes; our own limit. All modes that the terminal filter knows need
-/// less.
+/// Maximum number of reset bytes; our own limit. A reset of all modes that the terminal filter
+/// knows needs less.
 const RESET_MAX_LEN: usize = 512;
 
-/// The display. It is never closed, so that a handler may use it at any time.
+/// The standard output. It is never closed, so that a signal handler may use it at any time.
 static DISPLAY: OnceLock<Output> = OnceLock::new();
 static BUFFERS: [[AtomicU8; RESET_MAX_LEN]; 2] =
     [const { [const { AtomicU8::new(0) }; RESET_MAX_LEN] }; 2];
-/// Twice the number of bytes, plus the index of the buffer that holds them.
+/// Twice the number of reset bytes, plus the index of the buffer that holds them.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the bytes that reset the standard output when a signal or a panic ends the program while
@@ -46,7 +46,8 @@ pub fn set_display_reset(bytes: &[u8]) -> io::Result<()> {
 /// Resets the display once. Safe to call in a signal handler.
 pub(super) fn reset() {
     let current = CURRENT.swap(0, Ordering::SeqCst);
-    let (len, index) = (current >> 1, current & 1);
+    let len = current >> 1;
+    let index = current & 1;
     let mut bytes = [0; RESET_MAX_LEN];
     for (byte, place) in bytes.iter_mut().zip(BUFFERS.iter().skip(index).take(1).flatten()) {
         *byte = place.load(Ordering::Relaxed);

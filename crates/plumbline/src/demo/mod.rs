@@ -5,16 +5,17 @@
 //! namespace is entered first, because an unprivileged user can do so only while the process has a
 //! single thread.
 
-mod far_station;
-mod host;
 mod laboratory;
+mod local_server;
 mod page;
+mod remote_station;
 
-use crate::carry::{self, Bench, Outcome, SerialLink, Via};
+use crate::carrier::{self, EngineContext, Outcome, Route, SerialLink};
 use crate::exit::{self, Failure, complain};
+use crate::heading;
 use crate::measure::{
-    Carrier, Circumstances, Findings, Interrupts, Plan, ProgressLine, Prompts, Walk, measurement,
-    style, waterfall,
+    Carrier, Circumstances, Findings, Interrupts, MeasureSession, Plan, ProgressLine, Prompts,
+    measurement, style, waterfall,
 };
 use anyhow::{Context, Result, bail};
 use laboratory::Laboratory;
@@ -22,13 +23,13 @@ use os::clock::Calibration;
 use os::process::Program;
 use os::tun::Tun;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
-use records::bars::Style;
+use records::bar_chart::Style;
 use records::table::wrap;
-use records::{Measurement, bars, escape, summary};
+use records::{Measurement, bar_chart, escape, summary};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,19 +40,19 @@ use std::time::SystemTime;
 /// Arguments of `plumb demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// File for the report, instead of plumbline-report.html in the current directory
-    #[arg(long, value_name = "FILE")]
+    /// Write the report to this HTML file [default: plumbline-report.html in the current directory]
+    #[arg(long = "html", alias = "report", value_name = "file", help_heading = heading::OUTPUT)]
     report: Option<PathBuf>,
     /// Run the remote host at the other end of the line
-    #[arg(long, hide = true)]
-    far_station: bool,
+    #[arg(long = "far-station", hide = true)]
+    remote_station: bool,
 }
 
-/// Address of the station: the first of the network that is not the server's.
+/// Address of the station: the first address of the subnet that is not the server's.
 const STATION: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-const ERRANDS: [&str; 2] = ["uname -a", "ls -l"];
+const INITIAL_COMMANDS: [&str; 2] = ["uname -a", "ls -l"];
 const KEYS: usize = 200;
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum number of displayed lines of a command's output.
 const OUTPUT_LINES_MAX: usize = 12;
 /// Rate set on the pseudo-terminal; it has no effect.
@@ -59,7 +60,8 @@ const PTY_RATE_BPS: u32 = 38_400;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let result = if arguments.far_station { far_station::run() } else { demonstrate(arguments) };
+    let result =
+        if arguments.remote_station { remote_station::run() } else { demonstrate(arguments) };
     result.map_err(|error| {
         complain(&error);
         if error.is::<Interrupted>() { Failure::NothingMeasured } else { Failure::ThisMachine }
@@ -88,37 +90,37 @@ struct Login {
 
 fn demonstrate(arguments: &Arguments) -> Result<()> {
     // First, while the process has a single thread.
-    let network = host::enter_network();
+    let network = local_server::enter_network();
     let interrupts = Interrupts::watch()?;
-    let shape = style();
-    say("plumbline: a login over its own TCP/IP, and where its time goes.\n", shape);
-    say("1. Two personal computers of 1982, in virtual time", shape);
+    let style = style();
+    print_wrapped("plumbline: a login over its own TCP/IP, and where its time goes.\n", style);
+    print_wrapped("1. Two personal computers of 1982, in virtual time", style);
     let laboratory = laboratory::run().context("the simulation stalled")?;
-    end_if_interrupted(&interrupts)?;
-    say(
+    check_interrupted(&interrupts)?;
+    print_wrapped(
         "Our engines on a line of 19,200 bit/s, charged with the costs of TM-233's table 6-1. The \
          results are compared below with those measured in 1982.\n",
-        shape,
+        style,
     );
-    say("2. A real login", shape);
+    print_wrapped("2. A real login", style);
     let login = match network {
-        Ok(tun) => log_in_by_tun(tun, &interrupts, shape)?,
+        Ok(tun) => log_in_by_tun(tun, &interrupts, style)?,
         Err(refused) => {
-            say(
+            print_wrapped(
                 &format!("No TUN available ({refused:#}), so two processes use a pseudo-terminal."),
-                shape,
+                style,
             );
             log_in_by_pty(&interrupts)?
         }
     };
-    end_if_interrupted(&interrupts)?;
-    show_login(&login, shape);
-    show_times(&laboratory, &login, shape);
-    leave_report(arguments, &laboratory, &login, shape)
+    check_interrupted(&interrupts)?;
+    show_login(&login, style);
+    show_times(&laboratory, &login, style);
+    leave_report(arguments, &laboratory, &login, style)
 }
 
-fn end_if_interrupted(interrupts: &Interrupts) -> Result<()> {
-    if interrupts.has_come() { Err(Interrupted.into()) } else { Ok(()) }
+fn check_interrupted(interrupts: &Interrupts) -> Result<()> {
+    if interrupts.is_interrupted() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
 fn plan() -> Plan {
@@ -127,46 +129,51 @@ fn plan() -> Plan {
         login: None,
         prompts: Prompts::default(),
         command: None,
-        errands: ERRANDS.map(str::to_owned).to_vec(),
-        patience: PATIENCE,
+        initial_commands: INITIAL_COMMANDS.map(str::to_owned).to_vec(),
+        timeout: TIMEOUT,
         cpu_time: os::clock::process_cpu_time,
         run_queue_wait: os::schedule::thread_run_queue_wait,
     }
 }
 
-/// Logs in through a TUN to the preferred server of this machine that permits a shell.
-fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, shape: Style) -> Result<Login> {
-    let daemons = host::daemons()?;
-    let mut spare = Some(tun);
+/// Logs in through a TUN to a server on this machine: the first of `local_server::daemons` that
+/// provides a shell.
+fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, style: Style) -> Result<Login> {
+    let daemons = local_server::daemons()?;
+    let mut first_tun = Some(tun);
     for daemon in &daemons {
-        let tun = match spare.take() {
+        let tun = match first_tun.take() {
             Some(tun) => tun,
-            None => host::open_tun()?,
+            None => local_server::open_tun()?,
         };
-        let server = host::Server::start(daemon)?;
-        let via = Via::Tun { name: host::INTERFACE.to_owned(), own: carry::Own::default() };
+        let server = local_server::Server::start(daemon)?;
+        let via = Route::Tun {
+            name: local_server::INTERFACE.to_owned(),
+            local_addresses: carrier::LocalAddresses::default(),
+        };
         let name = format!("{}, started by this demo", daemon.name);
         let login = log_in(via, Some(tun), &name, interrupts)?;
         drop(server);
-        if !login.findings.errands.is_empty() || interrupts.has_come() {
+        if !login.findings.initial_commands.is_empty() || interrupts.is_interrupted() {
             return Ok(login);
         }
-        let why = login.findings.notes.first().map_or("no shell prompt received", String::as_str);
-        say(&format!("{}: {why}.", daemon.name), shape);
+        let reason =
+            login.findings.notes.first().map_or("no shell prompt received", String::as_str);
+        print_wrapped(&format!("{}: {reason}.", daemon.name), style);
     }
     bail!("no Telnet server of this machine accepts the login: install busybox")
 }
 
 /// Logs in over LLP on a pseudo-terminal to a station in another process.
 fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
-    let own = std::env::current_exe().context("cannot find this program: mount /proc")?;
-    let mut command = Command::new(own);
+    let program = std::env::current_exe().context("cannot find this program: mount /proc")?;
+    let mut command = Command::new(program);
     command.args(["demo", "--far-station"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut station = Program::start(&mut command).context("cannot start the remote station")?;
     let output = station.child().stdout.take().context("the remote station has no output")?;
     let mut device = String::new();
     BufReader::new(output).read_line(&mut device)?;
-    let via = Via::Serial {
+    let via = Route::Serial {
         device: PathBuf::from(device.trim_end()),
         rate_bps: PTY_RATE_BPS,
         link: SerialLink::LLP,
@@ -175,20 +182,22 @@ fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
     log_in(via, None, "plumb's own station in another process", interrupts)
 }
 
-fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> Result<Login> {
-    let address = host::SERVER;
-    let (started_at, calibration) = (SystemTime::now(), Calibration::start());
-    let mut bench = Bench::new(true)?;
-    let walk = Walk::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
-    let connecting_at = bench.clock.now();
+fn log_in(via: Route, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> Result<Login> {
+    let address = local_server::SERVER;
+    let started_at = SystemTime::now();
+    let calibration = Calibration::start();
+    let mut context = EngineContext::new(true)?;
+    let session =
+        MeasureSession::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
+    let connecting_at = context.clock.now();
     let addresses = [SocketAddr::V4(address)];
     let call = match tun {
-        Some(tun) => carry::run_on_tun(walk, tun, &addresses, PATIENCE, &mut bench)?,
-        None => carry::run(walk, &via, &addresses, PATIENCE, &mut bench)?,
+        Some(tun) => carrier::run_on_tun(session, tun, &addresses, TIMEOUT, &mut context)?,
+        None => carrier::run(session, &via, &addresses, TIMEOUT, &mut context)?,
     };
     let outcome = call.outcome;
     let findings = call.session.into_findings(outcome);
-    if findings.opened_at.is_none() && outcome != Outcome::Left {
+    if findings.opened_at.is_none() && outcome != Outcome::LocalClosed {
         bail!("{server} does not answer");
     }
     let circumstances = Circumstances {
@@ -200,20 +209,20 @@ fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> 
         connecting_at: Some(connecting_at),
         tls: None,
         tick: calibration.finish(),
-        refuting: None,
+        refutation: None,
     };
     let measured = measurement(&findings, &circumstances);
     Ok(Login { findings, circumstances, measured, server: server.to_owned() })
 }
 
-fn show_login(login: &Login, shape: Style) {
-    say(&format!("Logged in via {} to {}.", login.measured.via, login.server), shape);
-    for (command, output) in &login.findings.errands {
+fn show_login(login: &Login, style: Style) {
+    print_wrapped(&format!("Logged in via {} to {}.", login.measured.via, login.server), style);
+    for (command, output) in &login.findings.initial_commands {
         print(&format!("\n  $ {command}\n"));
         let lines = lines_of(output);
         for line in lines.iter().take(OUTPUT_LINES_MAX) {
-            let room = shape.columns().saturating_sub(2);
-            let line: String = escape::terminal(line).chars().take(room).collect();
+            let width = style.columns().saturating_sub(2);
+            let line: String = escape::terminal(line).chars().take(width).collect();
             print(&format!("  {line}\n"));
         }
         if let Some(more @ 1..) = lines.len().checked_sub(OUTPUT_LINES_MAX) {
@@ -221,15 +230,16 @@ fn show_login(login: &Login, shape: Style) {
         }
     }
     for note in &login.findings.notes {
-        say(&format!("Incomplete: {note}."), shape);
+        print_wrapped(&format!("Incomplete: {note}."), style);
     }
 }
 
 /// Returns the lines of a command's output as a terminal displays them, without the next prompt.
 fn lines_of(output: &[u8]) -> Vec<String> {
     const SIDE: u16 = 500;
-    let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(0));
-    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut meter = Meter::new(Clock::None);
+    let mut rng = Rng::from_seed(0);
+    let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
     let mut terminal = Terminal::new(SIDE, SIDE);
     terminal.receive(output, &mut cx);
     let mut lines: Vec<String> = terminal.text().lines().map(str::to_owned).collect();
@@ -238,22 +248,22 @@ fn lines_of(output: &[u8]) -> Vec<String> {
     lines.into_iter().skip(1).collect()
 }
 
-fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
+fn show_times(laboratory: &Laboratory, login: &Login, style: Style) {
     let measured = &login.measured;
-    say("\n3. Then and now", shape);
+    print_wrapped("\n3. Then and now", style);
     let table = page::then_and_now(laboratory, measured);
-    say(&page::origins(&table), shape);
-    print(&shape.spell(&format!("\n{}", table.render(shape.columns()))));
-    say(&format!("\n{}", page::SCREENFUL), shape);
+    print_wrapped(&page::origins(&table), style);
+    print(&style.in_charset(&format!("\n{}", table.render(style.columns()))));
+    print_wrapped(&format!("\n{}", page::SCREENFUL), style);
     if let Some(echo) = &measured.echo {
-        let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::figures::duration);
+        let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::format::duration);
         let [p50, p90, p99] = times;
         let title = format!(
             "\nWhere the median of {} echoes went (p50 {p50}, p90 {p90}, p99 {p99})",
             echo.samples
         );
-        say(&shape.spell(&title), shape);
-        print(&bars::layers(&echo.layers, shape));
+        print_wrapped(&style.in_charset(&title), style);
+        print(&bar_chart::layers(&echo.layers, style));
     }
     if let Some(screenful) = &measured.screenful {
         let title = format!(
@@ -261,25 +271,25 @@ fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
             screenful.cells,
             summary::extent_of(screenful)
         );
-        say(&title, shape);
-        print(&bars::layers(&screenful.layers, shape));
+        print_wrapped(&title, style);
+        print(&bar_chart::layers(&screenful.layers, style));
     }
-    say(&format!("\n{}", shape.spell(&measured.verdict)), shape);
+    print_wrapped(&format!("\n{}", style.in_charset(&measured.verdict)), style);
 }
 
 fn leave_report(
     arguments: &Arguments,
     laboratory: &Laboratory,
     login: &Login,
-    shape: Style,
+    style: Style,
 ) -> Result<()> {
     let picture = waterfall(&login.findings, login.circumstances.rates());
     let text = page::render(laboratory, &login.measured, picture, &login.server);
     let (file, is_here) = page::write(&text, arguments.report.as_deref())?;
     if !is_here {
-        say(
-            "\nThe current directory is not writable, so the report is in the temporary one:",
-            shape,
+        print_wrapped(
+            "\nThe current directory is not writable, so the report is in the temporary directory:",
+            style,
         );
     }
     let file = escape::terminal(file.display().to_string());
@@ -288,11 +298,11 @@ fn leave_report(
 }
 
 /// Prints text, wrapped to the width of the terminal.
-fn say(text: &str, shape: Style) {
+fn print_wrapped(text: &str, style: Style) {
     let folded: String =
         text.split('\n')
             .flat_map(|line| {
-                if line.is_empty() { vec![String::new()] } else { wrap(line, shape.columns()) }
+                if line.is_empty() { vec![String::new()] } else { wrap(line, style.columns()) }
             })
             .map(|line| line + "\n")
             .collect();

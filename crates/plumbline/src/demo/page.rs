@@ -4,11 +4,11 @@ use super::laboratory::{
     ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
 };
 use anyhow::{Context, Result};
-use records::figures::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
+use records::format::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
 use records::html::figure_6_1::figure_6_1;
 use records::html::waterfall::Waterfall;
 use records::html::{Report, Section};
-use records::summary::{ASKED_TO_LAST, FIRST_TO_LAST};
+use records::summary::{FIRST_TO_LAST, REQUEST_TO_LAST};
 use records::table::Table;
 use records::{Measurement, summary};
 use simulator::table::Origin;
@@ -34,14 +34,14 @@ pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> T
         let times = [duration(then), duration(virtual_ns), duration_or_unknown(now)];
         table.row([name.to_owned(), output()].into_iter().chain(times));
     }
-    let asked_to_last = screenful.and_then(|screenful| screenful.asked_to_last_ns);
+    let request_to_last = screenful.and_then(|screenful| screenful.request_to_last_ns);
     let packets = screenful.and_then(|screenful| screenful.segments_in);
     table.row([
-        format!("screenful, {ASKED_TO_LAST}"),
+        format!("screenful, {REQUEST_TO_LAST}"),
         output(),
         UNKNOWN.to_owned(),
         UNKNOWN.to_owned(),
-        duration_or_unknown(asked_to_last),
+        duration_or_unknown(request_to_last),
     ]);
     table.row([
         "packets of a screenful".to_owned(),
@@ -65,9 +65,9 @@ pub(crate) fn origins(table: &Table) -> String {
 
 /// Definition of a screenful, printed below the comparison table.
 pub(crate) const SCREENFUL: &str = "A screenful is timed from its first cell to its last, as in \
-    1982 (TM-233 §6.2.5): of one packet that is the time to show it, and no time of the network. \
-    The time from the request to the last cell also includes the network in both directions, and \
-    the program that prints it.";
+1982 (TM-233 §6.2.5). If the screenful is a single packet, that is only the time to display it. \
+The time from the request to the last cell also includes the network in both directions, and \
+the program that prints the screenful.";
 
 /// Returns the page.
 pub(crate) fn render(
@@ -96,27 +96,27 @@ pub(crate) fn render(
 }
 
 /// Writes `page` to the requested file, or else to the current directory, or else to the temporary
-/// directory. Returns the path and whether it is the preferred place.
+/// directory. Returns the path, and `false` if it is in the temporary directory.
 ///
 /// # Errors
 ///
-/// Returns an error if no place is writable.
+/// Returns an error if none of these paths is writable.
 pub(crate) fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(file) = wanted {
         std::fs::write(file, page)
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
         return Ok((file.to_owned(), true));
     }
-    let here = std::env::current_dir().unwrap_or_default().join(FILE_NAME);
-    if std::fs::write(&here, page).is_ok() {
-        return Ok((here, true));
+    let default_path = std::env::current_dir().unwrap_or_default().join(FILE_NAME);
+    if std::fs::write(&default_path, page).is_ok() {
+        return Ok((default_path, true));
     }
-    let elsewhere = std::env::temp_dir().join(format!("{}-{FILE_NAME}", std::process::id()));
+    let fallback_path = std::env::temp_dir().join(format!("{}-{FILE_NAME}", std::process::id()));
     // `create_new`: an existing file of that name may be a symbolic link of another user.
-    let mut file = std::fs::File::create_new(&elsewhere)
-        .with_context(|| format!("cannot write the report to {}", elsewhere.display()))?;
+    let mut file = std::fs::File::create_new(&fallback_path)
+        .with_context(|| format!("cannot write the report to {}", fallback_path.display()))?;
     std::io::Write::write_all(&mut file, page.as_bytes())?;
-    Ok((elsewhere, false))
+    Ok((fallback_path, false))
 }
 
 const FILE_NAME: &str = "plumbline-report.html";
@@ -124,7 +124,7 @@ const FILE_NAME: &str = "plumbline-report.html";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::bars::{Charset, Style};
+    use records::bar_chart::{Charset, Style};
     use records::measurement::{Layer, LayerTime, Screenful};
 
     fn laboratory() -> Laboratory {
@@ -143,10 +143,10 @@ mod tests {
             bytes: 1_968,
             cells: 1_920,
             first_to_last_ns: 9_920,
-            asked_to_last_ns: Some(3_000_000),
+            request_to_last_ns: Some(3_000_000),
             first_byte_wait_ns: None,
             segments_in: Some(1),
-            stalls_ns: None,
+            longest_gap_ns: None,
             layers,
             error: None,
             arrivals: Vec::new(),
@@ -156,27 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn the_screenful_of_the_demonstration_has_the_figures_and_names_of_the_measurement() {
+    fn the_screenful_has_the_same_values_and_names_as_in_the_measurement() {
         let measured = measured();
         let table = then_and_now(&laboratory(), &measured);
         let rows: Vec<(&str, &str)> =
             table.rows().iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
         let expected = [
             ("screenful, first to last cell", "9.92 µs"),
-            ("screenful, asked to last cell", "3.00 ms"),
+            ("screenful, request to last cell", "3.00 ms"),
             ("packets of a screenful", "1"),
         ];
         assert_eq!(rows[1..], expected);
         // The split below refers to the time with this name, as does the column of `plumb measure`.
         let screenful = measured.screenful.as_ref().unwrap();
-        assert_eq!(summary::extent_of(screenful), "asked to last cell");
-        let style = Style { width: 100, charset: Charset::Ascii, colour: false };
+        assert_eq!(summary::extent_of(screenful), "request to last cell");
+        let style = Style { width: 100, charset: Charset::Ascii, color: false };
         let report = summary::text(&measured, style);
-        assert!(report.contains("asked to last cell  first to last cell"), "{report}");
+        assert!(report.contains("request to last cell  first to last cell"), "{report}");
     }
 
     #[test]
-    fn every_row_of_then_and_now_is_marked_and_the_page_counts_them_before_the_table() {
+    fn every_row_has_its_origin_and_the_page_counts_the_origins_above_the_table() {
         let table = then_and_now(&laboratory(), &measured());
         assert!(table.rows().iter().all(|row| row[1] == "output"), "{:?}", table.rows());
         let page = render(&laboratory(), &measured(), None, "a server");

@@ -3,14 +3,14 @@
 //!
 //! ```toml
 //! [host."its.example"]
-//! image = "L36"      # what this host means by TYPE I; "auto" asks it by SYST
-//! store = "c36"      # how its words lie in files here
+//! image = "L36"      # meaning of TYPE I on this host; "auto" asks the host by SYST
+//! store = "c36"      # format of the host's words in local files
 //! ```
 //!
-//! On a PDP-10, TYPE I means words of 36 bits (RFC 959 §3.1.1.3 leaves the image to the host). A
-//! client that treats them as octets receives files that no local program can read.
+//! On a PDP-10, TYPE I means words of 36 bits (RFC 959 §3.1.1.3 lets the host define the image
+//! type). A client that treats such words as octets receives files that no local program can read.
 
-use super::ftp::{TypeWish, type_wish, word_format};
+use super::ftp::{RequestedType, parse_requested_type, parse_word_format};
 use anyhow::{Context, Result, bail};
 use protocols::application::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;
@@ -36,20 +36,21 @@ struct Table {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::files) struct HostSettings {
     /// Configured meaning of TYPE I.
-    image: Option<TypeWish>,
-    /// Format of its words in local files.
+    image: Option<RequestedType>,
+    /// Format of the host's words in local files.
     pub(in crate::files) store: Option<WordFormat>,
 }
 
 impl HostSettings {
-    /// Returns the meaning of TYPE I: words of 36 bits, if only their format in local files is
-    /// configured.
-    pub(in crate::files) fn image(&self) -> TypeWish {
+    /// Returns the meaning of TYPE I. If only the format of words in local files is configured,
+    /// TYPE I means words of 36 bits.
+    pub(in crate::files) fn image(&self) -> RequestedType {
         let words = self.store.map(|_| Type::Local(ByteSize::WORD36));
-        self.image.unwrap_or(TypeWish::This(words.unwrap_or(Type::Image)))
+        self.image.unwrap_or(RequestedType::This(words.unwrap_or(Type::Image)))
     }
 
-    /// Returns the settings of `host`; the default if there are none.
+    /// Returns the settings of `host`, or default settings if the configuration has none for
+    /// `host`.
     ///
     /// # Errors
     ///
@@ -70,29 +71,29 @@ impl HostSettings {
 }
 
 fn path() -> Option<PathBuf> {
-    let said = std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let config_home = std::env::var_os("XDG_CONFIG_HOME").filter(|directory| !directory.is_empty());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
-    Some(said.map(PathBuf::from).or_else(home)?.join("plumb/config.toml"))
+    Some(config_home.map(PathBuf::from).or_else(home)?.join("plumb/config.toml"))
 }
 
 fn find(text: &str, host: &str) -> Result<HostSettings> {
     let file: Configuration = toml::from_str(text)?;
-    let mut found = HostSettings::default();
+    let mut host_settings = HostSettings::default();
     for (name, table) in &file.host {
         let settings = settings(table).with_context(|| format!("[host.{name:?}]"))?;
         if name.eq_ignore_ascii_case(host) {
-            found = settings;
+            host_settings = settings;
         }
     }
-    Ok(found)
+    Ok(host_settings)
 }
 
 fn settings(table: &Table) -> Result<HostSettings> {
-    let image = table.image.as_deref().map(type_wish).transpose()?;
-    if matches!(image, Some(TypeWish::This(of_text)) if of_text.is_text()) {
+    let image = table.image.as_deref().map(parse_requested_type).transpose()?;
+    if matches!(image, Some(RequestedType::This(of_text)) if of_text.is_text()) {
         bail!("an image is not text: use I, L and the bits of a word, or auto");
     }
-    Ok(HostSettings { image, store: table.store.as_deref().map(word_format).transpose()? })
+    Ok(HostSettings { image, store: table.store.as_deref().map(parse_word_format).transpose()? })
 }
 
 #[cfg(test)]
@@ -104,32 +105,32 @@ mod tests {
         [host.other]\nimage = \"auto\"\n";
 
     #[test]
-    fn a_host_has_what_its_table_says_and_another_has_nothing() {
+    fn settings_apply_only_to_the_host_of_their_table() {
         let its = find(TEXT, "its.EXAMPLE").unwrap();
-        let image = Some(TypeWish::This(Type::Local(ByteSize::WORD36)));
+        let image = Some(RequestedType::This(Type::Local(ByteSize::WORD36)));
         assert_eq!(its, HostSettings { image, store: Some(WordFormat::C36) });
-        assert_eq!(find(TEXT, "other").unwrap().image, Some(TypeWish::Auto));
+        assert_eq!(find(TEXT, "other").unwrap().image, Some(RequestedType::Auto));
         assert_eq!(find(TEXT, "third").unwrap(), HostSettings::default());
     }
 
     #[test]
-    fn a_host_of_which_it_is_said_how_its_words_lie_has_words() {
-        let words = TypeWish::This(Type::Local(ByteSize::WORD36));
+    fn a_configured_word_format_implies_36_bit_words() {
+        let words = RequestedType::This(Type::Local(ByteSize::WORD36));
         assert_eq!(find("[host.a]\nstore = \"c36\"\n", "a").unwrap().image(), words);
-        assert_eq!(find("", "a").unwrap().image(), TypeWish::This(Type::Image));
+        assert_eq!(find("", "a").unwrap().image(), RequestedType::This(Type::Image));
     }
 
     #[test]
-    fn a_word_that_means_nothing_is_told_with_its_table() {
-        let told = |text| format!("{:#}", find(text, "a").unwrap_err());
-        assert!(told("[host.a]\nimage = \"A\"\n").contains("an image is not text"));
-        assert!(told("[host.a]\nstore = \"c37\"\n").contains("'c37' is not a word format"));
-        assert!(told("[host.a]\nimag = \"I\"\n").contains("unknown field"));
+    fn errors_name_the_invalid_value() {
+        let error = |text| format!("{:#}", find(text, "a").unwrap_err());
+        assert!(error("[host.a]\nimage = \"A\"\n").contains("an image is not text"));
+        assert!(error("[host.a]\nstore = \"c37\"\n").contains("'c37' is not a word format"));
+        assert!(error("[host.a]\nimag = \"I\"\n").contains("unknown field"));
     }
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in "[ -~\n]{0,200}") {
+        fn no_text_causes_a_panic(text in "[ -~\n]{0,200}") {
             _ = find(&text, "a");
         }
     }

@@ -1,7 +1,7 @@
 //! Local end of a transfer: a file, a device or a pipe.
 
 use anyhow::{Context, Result, bail};
-use os::jail::{Draft, Existing, sweep};
+use os::beneath::{AtomicFile, Existing, sweep};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 /// Number of bytes read or written at a time.
 pub(crate) const PIECE_BYTES: usize = 256 * 1024;
-/// Size of the pieces read from a pipe, and maximum number of pieces that wait to be sent.
+/// Size in bytes of the pieces read from a pipe, and maximum number of pieces waiting to be sent.
 const PIPE_PIECE_BYTES: usize = 64 * 1024;
 const PIECES_MAX: usize = 4;
 
@@ -29,22 +29,22 @@ pub(crate) enum Source {
 pub(crate) struct Pipe {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
-    taken: usize,
+    consumed: usize,
 }
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// This many bytes, at least one.
+pub(crate) enum ReadStatus {
+    /// This many bytes were read, at least one.
     Bytes(usize),
     /// No data is available yet.
-    Later,
+    Pending,
     /// The source has ended.
     End,
 }
 
 impl Source {
-    /// Opens `path`, and returns its size if it is a regular file; `-` is the standard input.
+    /// Opens `path` and also returns the size of a regular file; `-` is the standard input.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<u64>)> {
         if path == Path::new("-") {
             return Ok((Self::Pipe(Pipe::of(io::stdin())), None));
@@ -61,18 +61,18 @@ impl Source {
         Ok((Self::Pipe(Pipe::of(file)), None))
     }
 
-    /// Reads the next bytes into `room`, which is not empty.
-    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Piece> {
+    /// Reads the next bytes into the buffer `room`, which must not be empty.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<ReadStatus> {
         match self {
             Self::File(file) => Ok(match file.read(room)? {
-                0 => Piece::End,
-                count => Piece::Bytes(count),
+                0 => ReadStatus::End,
+                count => ReadStatus::Bytes(count),
             }),
             Self::Pipe(pipe) => pipe.read(room),
         }
     }
 
-    /// Waits until a read returns data or the end.
+    /// Waits until a read returns data or the end of the source.
     pub(crate) async fn ready(&mut self) -> io::Result<()> {
         match self {
             Self::File(_) => Ok(()),
@@ -84,7 +84,8 @@ impl Source {
 impl Pipe {
     fn of(mut from: impl Read + Send + 'static) -> Self {
         let (sender, pieces) = mpsc::channel(PIECES_MAX);
-        // The thread is left behind if it is blocked when the transfer ends.
+        // A thread that is still blocked when the transfer ends keeps running until the process
+        // exits.
         std::thread::spawn(move || {
             loop {
                 let mut piece = vec![0; PIPE_PIECE_BYTES];
@@ -95,31 +96,32 @@ impl Pipe {
                 }
             }
         });
-        Self { pieces, piece: Vec::new(), taken: 0 }
+        Self { pieces, piece: Vec::new(), consumed: 0 }
     }
 
-    fn read(&mut self, room: &mut [u8]) -> io::Result<Piece> {
-        if self.taken == self.piece.len() {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<ReadStatus> {
+        if self.consumed == self.piece.len() {
             match self.pieces.try_recv() {
-                Ok(piece) => (self.piece, self.taken) = (piece?, 0),
-                Err(mpsc::error::TryRecvError::Empty) => return Ok(Piece::Later),
-                Err(mpsc::error::TryRecvError::Disconnected) => return Ok(Piece::End),
+                Ok(piece) => (self.piece, self.consumed) = (piece?, 0),
+                Err(mpsc::error::TryRecvError::Empty) => return Ok(ReadStatus::Pending),
+                Err(mpsc::error::TryRecvError::Disconnected) => return Ok(ReadStatus::End),
             }
         }
-        let rest = self.piece.get(self.taken..).unwrap_or_default();
+        let rest = self.piece.get(self.consumed..).unwrap_or_default();
         let count = rest.len().min(room.len());
         if let Some((to, from)) = room.get_mut(..count).zip(rest.get(..count)) {
             to.copy_from_slice(from);
         }
-        self.taken += count;
-        Ok(if count == 0 { Piece::End } else { Piece::Bytes(count) })
+        self.consumed += count;
+        Ok(if count == 0 { ReadStatus::End } else { ReadStatus::Bytes(count) })
     }
 
     async fn ready(&mut self) -> io::Result<()> {
-        if self.taken == self.piece.len()
+        if self.consumed == self.piece.len()
             && let Some(piece) = self.pieces.recv().await
         {
-            (self.piece, self.taken) = (piece?, 0);
+            self.piece = piece?;
+            self.consumed = 0;
         }
         Ok(())
     }
@@ -128,36 +130,36 @@ impl Pipe {
 /// Local destination of bytes.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    to: To,
-    gathered: Vec<u8>,
+    output: Output,
+    buffered: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum To {
-    /// A file, which appears when it is complete.
-    Draft(Draft),
+enum Output {
+    /// A file that gets its name when it is complete.
+    AtomicFile(AtomicFile),
     /// A pipe, a terminal or a device.
     Plain(File),
 }
 
-/// Reason why there is no sink.
+/// Reason why a sink cannot be opened.
 #[derive(Debug)]
 pub(crate) enum NoSink {
-    /// A file of that name exists.
+    /// A file with this path already exists.
     Exists(PathBuf),
     /// The system refuses to open or create the file.
     Refused(anyhow::Error),
 }
 
 impl Sink {
-    /// Creates a sink for a draft.
-    pub(crate) fn of(draft: Draft) -> Self {
-        Self { to: To::Draft(draft), gathered: Vec::with_capacity(PIECE_BYTES) }
+    /// Creates a sink that writes to a draft (temporary file).
+    pub(crate) fn of(atomic_file: AtomicFile) -> Self {
+        Self { output: Output::AtomicFile(atomic_file), buffered: Vec::with_capacity(PIECE_BYTES) }
     }
 
-    /// Creates a sink for an open file.
+    /// Creates a sink that writes to an open file, device or pipe.
     pub(crate) fn plain(file: File) -> Self {
-        Self { to: To::Plain(file), gathered: Vec::with_capacity(PIECE_BYTES) }
+        Self { output: Output::Plain(file), buffered: Vec::with_capacity(PIECE_BYTES) }
     }
 
     /// Opens a sink for `path`; `-` is the standard output.
@@ -176,18 +178,18 @@ impl Sink {
             let device = File::options().write(true).open(&path).map_err(refused)?;
             return Ok(Self::plain(device));
         }
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
+        let directory = match path.parent() {
+            Some(directory) if directory != Path::new("") => directory,
             _ => Path::new("."),
         };
         let Some(name) = path.file_name() else {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         };
-        let folder = OwnedFd::from(File::open(folder).map_err(refused)?);
-        // A draft that cannot be removed only takes disk space.
-        _ = sweep(&folder);
-        match Draft::begin(folder, name.as_bytes(), existing) {
-            Ok(draft) => Ok(Self::of(draft)),
+        let directory = OwnedFd::from(File::open(directory).map_err(refused)?);
+        // Ignored: a draft that cannot be removed only takes disk space.
+        _ = sweep(&directory);
+        match AtomicFile::begin(directory, name.as_bytes(), existing) {
+            Ok(atomic_file) => Ok(Self::of(atomic_file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(NoSink::Exists(path)),
             Err(error) => Err(refused(error)),
         }
@@ -195,29 +197,30 @@ impl Sink {
 
     /// Appends the next bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.gathered.len() + bytes.len() > PIECE_BYTES {
+        if self.buffered.len() + bytes.len() > PIECE_BYTES {
             self.flush()?;
         }
-        self.gathered.extend_from_slice(bytes);
+        self.buffered.extend_from_slice(bytes);
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut file = match &self.to {
-            To::Draft(draft) => draft.file(),
-            To::Plain(file) => file,
+        let mut file = match &self.output {
+            Output::AtomicFile(atomic_file) => atomic_file.file(),
+            Output::Plain(file) => file,
         };
-        file.write_all(&self.gathered)?;
-        self.gathered.clear();
+        file.write_all(&self.buffered)?;
+        self.buffered.clear();
         Ok(())
     }
 
-    /// Writes the buffered bytes, and commits a draft.
+    /// Writes the buffered bytes, and gives a draft its final name.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
         self.flush()?;
-        let To::Draft(draft) = self.to else { return Ok(()) };
-        // The disk may be slow. Other tasks do not wait for it.
-        let committed = tokio::task::spawn_blocking(|| draft.commit()).await;
+        let Output::AtomicFile(atomic_file) = self.output else { return Ok(()) };
+        // The disk may be slow, so the commit runs in a blocking thread and does not delay other
+        // tasks.
+        let committed = tokio::task::spawn_blocking(|| atomic_file.commit()).await;
         committed.map_err(io::Error::other)?
     }
 }
@@ -226,7 +229,7 @@ impl Sink {
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
+    fn directory(name: &str) -> PathBuf {
         let id = std::process::id();
         let path = std::env::temp_dir().join(format!("plumb-local-{name}-{id}"));
         fs::create_dir_all(&path).unwrap();
@@ -239,53 +242,53 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_when_it_is_whole_and_not_before() {
-        let folder = folder("whole");
-        let path = folder.join("file");
+    fn a_file_appears_only_when_it_is_complete() {
+        let directory = directory("whole");
+        let path = directory.join("file");
         let mut sink = Sink::open(&path, Existing::Keep).unwrap();
         sink.write(&vec![7; PIECE_BYTES + 1]).unwrap();
         assert!(!path.exists());
         finish(sink).unwrap();
         assert_eq!(fs::read(&path).unwrap(), vec![7; PIECE_BYTES + 1]);
         let again = Sink::open(&path, Existing::Keep);
-        assert!(matches!(again, Err(NoSink::Exists(there)) if there.ends_with("file")));
-        fs::remove_dir_all(folder).unwrap();
+        assert!(matches!(again, Err(NoSink::Exists(existing)) if existing.ends_with("file")));
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn where_a_link_leads_the_file_is_replaced_and_the_link_stays() {
-        let folder = folder("link");
-        fs::write(folder.join("file"), "old").unwrap();
-        std::os::unix::fs::symlink("file", folder.join("link")).unwrap();
-        let mut sink = Sink::open(&folder.join("link"), Existing::Replace).unwrap();
+    fn the_target_of_a_symbolic_link_is_replaced_and_the_link_stays() {
+        let directory = directory("link");
+        fs::write(directory.join("file"), "old").unwrap();
+        std::os::unix::fs::symlink("file", directory.join("link")).unwrap();
+        let mut sink = Sink::open(&directory.join("link"), Existing::Replace).unwrap();
         sink.write(b"new").unwrap();
         finish(sink).unwrap();
-        assert_eq!(fs::read(folder.join("file")).unwrap(), b"new");
-        assert!(folder.join("link").is_symlink());
-        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(fs::read(directory.join("file")).unwrap(), b"new");
+        assert!(directory.join("link").is_symlink());
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn a_device_is_written_as_it_is() {
+    fn a_device_is_written_in_place() {
         let mut sink = Sink::open(Path::new("/dev/null"), Existing::Keep).unwrap();
         sink.write(b"away").unwrap();
         finish(sink).unwrap();
     }
 
     #[test]
-    fn a_pipe_gives_what_it_has_and_then_its_end() {
+    fn a_pipe_returns_its_data_and_then_the_end() {
         let mut pipe = Pipe::of(&b"some bytes"[..]);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut room = [0; 5];
-        let mut all = Vec::new();
+        let mut received = Vec::new();
         loop {
             runtime.block_on(pipe.ready()).unwrap();
             match pipe.read(&mut room).unwrap() {
-                Piece::Bytes(count) => all.extend_from_slice(&room[..count]),
-                Piece::Later => {}
-                Piece::End => break,
+                ReadStatus::Bytes(count) => received.extend_from_slice(&room[..count]),
+                ReadStatus::Pending => {}
+                ReadStatus::End => break,
             }
         }
-        assert_eq!(all, b"some bytes");
+        assert_eq!(received, b"some bytes");
     }
 }

@@ -1,22 +1,22 @@
-//! Rate limit of a transfer: a bucket that fills with time.
+//! Rate limit of a transfer: a token bucket.
 
 use protocols::Instant;
 use protocols::time::Duration;
 
-/// Time that the bucket takes to fill.
+/// Transfer time of the largest burst at the limited rate.
 const BURST: Duration = Duration::from_millis(250);
 
 /// A rate limit, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     bytes_per_second: Option<u64>,
-    /// Time at which all bytes so far would have been transferred at the limited rate.
-    paid_until: Instant,
+    /// Time at which all bytes counted so far would have been transferred at the limited rate.
+    sendable_at: Instant,
 }
 
 impl Pace {
     pub(crate) const fn new(bytes_per_second: Option<u64>) -> Self {
-        Self { bytes_per_second, paid_until: Instant::ZERO }
+        Self { bytes_per_second, sendable_at: Instant::ZERO }
     }
 
     /// Returns the maximum number of bytes of a burst.
@@ -30,12 +30,13 @@ impl Pace {
         let Some(rate) = self.bytes_per_second else { return };
         let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate);
         let time = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        self.paid_until = self.paid_until.max(now) + time;
+        self.sendable_at = self.sendable_at.max(now) + time;
     }
 
-    /// Returns the time until which the transfer must wait, or `None` if it may continue now.
+    /// Returns the time until which the transfer must wait, or `None` if the transfer may continue
+    /// now.
     pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
-        (self.bytes_per_second.is_some() && self.paid_until > now).then_some(self.paid_until)
+        (self.bytes_per_second.is_some() && self.sendable_at > now).then_some(self.sendable_at)
     }
 }
 
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_gone_is_waited_for_at_the_rate() {
+    fn transferred_bytes_are_waited_for_at_the_limited_rate() {
         let mut pace = Pace::new(Some(1000));
         let now = Instant::ZERO + Duration::from_secs(5);
         assert_eq!(pace.waits_until(now), None);

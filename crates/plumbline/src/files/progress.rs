@@ -1,24 +1,24 @@
 //! Progress of a transfer: a bar if stderr is a terminal, and otherwise a line at intervals.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use records::figures::{count, duration};
+use records::format::{count, duration};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval between two lines.
-const LINES_APART: Duration = Duration::from_secs(10);
+/// Interval between two progress lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum width of a terminal for a bar.
 const WIDE_COLUMNS: u16 = 60;
 
 /// Progress display.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
-    how: How,
+    display: Display,
     began: Instant,
 }
 
 #[derive(Clone, Debug)]
-enum How {
+enum Display {
     Quiet,
     Bar(ProgressBar),
     Lines { next: Instant },
@@ -28,29 +28,29 @@ impl Progress {
     /// Creates a display. It shows nothing if `is_quiet`.
     pub(super) fn new(is_quiet: bool) -> Self {
         let began = Instant::now();
-        let how = match std::io::stderr().is_terminal() {
-            _ if is_quiet => How::Quiet,
-            true => How::Bar(bar()),
-            false => How::Lines { next: began + LINES_APART },
+        let display = match std::io::stderr().is_terminal() {
+            _ if is_quiet => Display::Quiet,
+            true => Display::Bar(bar()),
+            false => Display::Lines { next: began + LINE_INTERVAL },
         };
-        Self { how, began }
+        Self { display, began }
     }
 
-    /// Updates the number of bytes, and the total if it is known.
+    /// Displays the number of transferred bytes and, if known, the total size.
     pub(super) fn show(&mut self, bytes: u64, size: Option<u64>) {
-        match &mut self.how {
-            How::Quiet => {}
-            How::Bar(bar) => {
+        match &mut self.display {
+            Display::Quiet => {}
+            Display::Bar(bar) => {
                 if let (None, Some(size)) = (bar.length(), size) {
                     bar.set_length(size);
                     bar.set_style(style(true));
                 }
                 bar.set_position(bytes);
             }
-            How::Lines { next } => {
+            Display::Lines { next } => {
                 let now = Instant::now();
                 if now >= *next {
-                    *next = now + LINES_APART;
+                    *next = now + LINE_INTERVAL;
                     say(&line(bytes, size, now - self.began));
                 }
             }
@@ -59,7 +59,7 @@ impl Progress {
 
     /// Removes the bar.
     pub(super) fn end(&self) {
-        if let How::Bar(bar) = &self.how {
+        if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
     }
@@ -110,10 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_how_far_how_fast_and_how_long_still() {
-        let told = line(2_000_000, Some(10_000_000), Duration::from_secs(2));
-        assert_eq!(told, "2,000,000 of 10,000,000 bytes, 1,000,000 bytes/s, 8.00 s left");
-        let told = line(2_000, None, Duration::from_secs(2));
-        assert_eq!(told, "2,000 bytes, 1,000 bytes/s");
+    fn a_line_has_progress_rate_and_remaining_time() {
+        let text = line(2_000_000, Some(10_000_000), Duration::from_secs(2));
+        assert_eq!(text, "2,000,000 of 10,000,000 bytes, 1,000,000 bytes/s, 8.00 s left");
+        let text = line(2_000, None, Duration::from_secs(2));
+        assert_eq!(text, "2,000 bytes, 1,000 bytes/s");
     }
 }

@@ -1,17 +1,18 @@
 //! Location of a remote file: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
 //! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name is relative
-//! to the directory of the login, or to the root if it begins with a slash of its own.
+//! to the directory after the login; a name that itself begins with a slash is relative to the
+//! root.
 //!
 //! A password is never printed.
 
-use crate::carry::Target;
+use crate::carrier::Target;
 use anyhow::{Context, Result, bail};
 use protocols::application::ftp::user::TlsUse;
 use protocols::application::tftp::{Mode, SERVER_PORT};
 use std::fmt;
 use std::str::FromStr;
 
-/// Port of FTP control connections, and the port on which TLS begins with the first byte.
+/// Port of FTP control connections, and port of FTP control connections that begin with TLS.
 pub(crate) const FTP_PORT: u16 = 21;
 pub(crate) const FTPS_PORT: u16 = 990;
 
@@ -24,7 +25,7 @@ pub(crate) struct Url {
     pub(crate) login: Login,
     /// The host and its port.
     pub(crate) target: Target,
-    /// Name of the file: any bytes except control characters; empty if the URL has none.
+    /// Name of the file: any bytes except control characters; empty if the URL has no name.
     pub(crate) name: Vec<u8>,
 }
 
@@ -48,7 +49,7 @@ impl fmt::Debug for Login {
 pub(crate) enum Scheme {
     /// `tftp://`.
     Tftp(Mode),
-    /// `ftp://`, `ftpes://`, `ftps://`, with the type if the URL has one.
+    /// `ftp://`, `ftpes://`, `ftps://`, with the type if the URL has a type.
     Ftp(TlsUse, Option<UrlType>),
 }
 
@@ -101,29 +102,29 @@ impl FromStr for Url {
             ),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // The part before the host may contain a password, so no message contains it.
+        // The part before the host may contain a password, so no error message contains that part.
         let (login, host) = match authority.rsplit_once('@').filter(|_| tls.is_some()) {
-            Some((login, host)) => (login_of(login)?, host),
+            Some((login, host)) => (parse_login(login)?, host),
             None => (Login::default(), authority),
         };
-        let shown = format!("{scheme}://{}/{}", host.escape_debug(), path.escape_debug());
+        let location = format!("{scheme}://{}/{}", host.escape_debug(), path.escape_debug());
         let (path, scheme) = match tls {
-            Some(tls) => of_ftp(path, tls)?,
-            None => of_tftp(path)?,
+            Some(tls) => ftp_scheme(path, tls)?,
+            None => tftp_scheme(path)?,
         };
         let target = Target::parse(host, Some(scheme.port()))?;
-        let name =
-            decoded(path).with_context(|| format!("'{shown}' has a % without two hex digits"))?;
-        // To some protocols and logs, a line break in a name begins another command.
+        let name = percent_decoded(path)
+            .with_context(|| format!("'{location}' has a % without two hex digits"))?;
+        // In some protocols and logs, a line break in a name would begin another command or line.
         if name.iter().any(u8::is_ascii_control) {
-            bail!("'{shown}' has a control character in its name");
+            bail!("'{location}' has a control character in its name");
         }
         Ok(Self { scheme, login, target, name })
     }
 }
 
 /// Splits off `;mode=netascii`.
-fn of_tftp(path: &str) -> Result<(&str, Scheme)> {
+fn tftp_scheme(path: &str) -> Result<(&str, Scheme)> {
     let (path, mode) = match path.rsplit_once(";mode=") {
         None => (path, Mode::Octet),
         Some((path, "octet")) => (path, Mode::Octet),
@@ -136,7 +137,7 @@ fn of_tftp(path: &str) -> Result<(&str, Scheme)> {
 }
 
 /// Splits off `;type=a`.
-fn of_ftp(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
+fn ftp_scheme(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
     let (path, kind) = match path.rsplit_once(";type=") {
         None => (path, None),
         Some((path, "a" | "A")) => (path, Some(UrlType::Text)),
@@ -149,12 +150,14 @@ fn of_ftp(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
     Ok((path, Scheme::Ftp(tls, kind)))
 }
 
-fn login_of(text: &str) -> Result<Login> {
+fn parse_login(text: &str) -> Result<Login> {
     let (user, password) = match text.split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (text, None),
     };
-    let read = |part: &str| decoded(part).context("the user in the URL has a % without hex digits");
+    let read = |part: &str| {
+        percent_decoded(part).context("the user in the URL has a % without hex digits")
+    };
     Ok(Login { user: Some(read(user)?), password: password.map(read).transpose()? })
 }
 
@@ -185,9 +188,10 @@ impl fmt::Display for Url {
     }
 }
 
-/// Decodes `%2F` and the like; `None` for an invalid escape.
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut decoded) = (text.bytes(), Vec::new());
+/// Decodes percent escapes such as `%2F`; `None` for an invalid escape.
+fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::new();
     while let Some(byte) = bytes.next() {
         decoded.push(match byte {
             b'%' => {
@@ -211,35 +215,35 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_a_host_a_port_a_name_and_a_mode() {
-        let there = url("tftp://example.net:6969/boot/pxe%20linux.0;mode=netascii");
-        assert_eq!((there.target.host.as_str(), there.target.port), ("example.net", 6969));
-        assert_eq!(there.name, b"boot/pxe linux.0");
-        assert_eq!(there.last_component(), b"pxe linux.0");
-        assert_eq!(there.scheme, Scheme::Tftp(Mode::Netascii));
+    fn a_tftp_url_has_a_host_a_port_a_name_and_a_mode() {
+        let parsed = url("tftp://example.net:6969/boot/pxe%20linux.0;mode=netascii");
+        assert_eq!((parsed.target.host.as_str(), parsed.target.port), ("example.net", 6969));
+        assert_eq!(parsed.name, b"boot/pxe linux.0");
+        assert_eq!(parsed.last_component(), b"pxe linux.0");
+        assert_eq!(parsed.scheme, Scheme::Tftp(Mode::Netascii));
     }
 
     #[test]
-    fn what_is_not_said_is_port_69_and_octets() {
-        let there = url("tftp://[2001:db8::1]//etc/motd");
-        assert_eq!((there.target.host.as_str(), there.target.port), ("2001:db8::1", 69));
+    fn the_defaults_are_port_69_and_octet_mode() {
+        let parsed = url("tftp://[2001:db8::1]//etc/motd");
+        assert_eq!((parsed.target.host.as_str(), parsed.target.port), ("2001:db8::1", 69));
         assert_eq!(
-            (there.name.as_slice(), there.scheme),
+            (parsed.name.as_slice(), parsed.scheme),
             (&b"/etc/motd"[..], Scheme::Tftp(Mode::Octet))
         );
-        assert_eq!(there.to_string(), "tftp://[2001:db8::1]//etc/motd");
+        assert_eq!(parsed.to_string(), "tftp://[2001:db8::1]//etc/motd");
     }
 
     // attack row 92
     #[test]
-    fn a_line_break_in_a_name_is_refused() {
+    fn control_characters_in_a_name_are_refused() {
         for text in ["tftp://a/b%0d%0ac", "tftp://a/b%00", "tftp://a/b%1b[2J"] {
             assert!(text.parse::<Url>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_refused() {
         for text in [
             "a/b",
             "gopher://a/b",
@@ -253,18 +257,18 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_read_and_never_shown() {
-        let there = url("ftp://me:se%40cret@example.net:2121//etc/motd;type=a");
-        assert_eq!(there.login.user.as_deref(), Some(&b"me"[..]));
-        assert_eq!(there.login.password.as_deref(), Some(&b"se@cret"[..]));
-        assert_eq!(there.to_string(), "ftp://example.net:2121//etc/motd;type=a");
-        assert!(!format!("{there:?}").contains("cret"));
+    fn a_password_is_parsed_and_never_printed() {
+        let parsed = url("ftp://me:se%40cret@example.net:2121//etc/motd;type=a");
+        assert_eq!(parsed.login.user.as_deref(), Some(&b"me"[..]));
+        assert_eq!(parsed.login.password.as_deref(), Some(&b"se@cret"[..]));
+        assert_eq!(parsed.to_string(), "ftp://example.net:2121//etc/motd;type=a");
+        assert!(!format!("{parsed:?}").contains("cret"));
         let wrong = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
         assert!(!format!("{wrong:#}").contains("secret"));
     }
 
     #[test]
-    fn a_type_has_either_case_and_so_has_a_scheme() {
+    fn the_case_of_types_and_schemes_is_ignored() {
         for (text, expected) in [
             ("FTP://a/b;type=A", Some(UrlType::Text)),
             ("ftp://a/b;type=a", Some(UrlType::Text)),
@@ -274,23 +278,23 @@ mod tests {
             ("ftp://a/b;type=d", Some(UrlType::Directory)),
             ("ftp://a/b", None),
         ] {
-            let there = url(text);
-            assert_eq!(there.scheme, Scheme::Ftp(TlsUse::Never, expected), "{text}");
-            assert_eq!(there.name, b"b", "{text}");
+            let parsed = url(text);
+            assert_eq!(parsed.scheme, Scheme::Ftp(TlsUse::Never, expected), "{text}");
+            assert_eq!(parsed.name, b"b", "{text}");
         }
         assert!("ftp://a/b;type=x".parse::<Url>().is_err());
         assert_eq!(url("TFTP://a/b;mode=netascii").scheme, Scheme::Tftp(Mode::Netascii));
     }
 
     #[test]
-    fn each_scheme_of_ftp_has_its_port() {
+    fn each_ftp_scheme_has_its_default_port() {
         let ports = ["ftp", "ftpes", "ftps"].map(|name| url(&format!("{name}://a/b")).target.port);
         assert_eq!(ports, [21, 21, 990]);
     }
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in "\\PC{0,60}") {
+        fn no_text_causes_a_panic(text in "\\PC{0,60}") {
             _ = text.parse::<Url>();
             _ = format!("tftp://{text}").parse::<Url>();
             _ = format!("ftp://{text}").parse::<Url>();

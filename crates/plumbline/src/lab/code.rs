@@ -14,24 +14,24 @@ use std::os::unix::fs::FileExt;
 
 /// A module of the thesis, its size, and the modules of plumbline that do its work.
 struct Module {
-    what: &'static str,
+    name: &'static str,
     bytes: f64,
     ours: &'static [&'static str],
 }
 
 /// Table 6-8, without the operating system area.
 const MODULES: [Module; 7] = [
-    Module { what: "Telnet", bytes: 3_156.0, ours: &["protocols::application::telnet"] },
-    Module { what: "TCP", bytes: 5_396.0, ours: &["protocols::transport::tcp"] },
-    Module { what: "Internet", bytes: 1_112.0, ours: &["protocols::internet"] },
+    Module { name: "Telnet", bytes: 3_156.0, ours: &["protocols::application::telnet"] },
+    Module { name: "TCP", bytes: 5_396.0, ours: &["protocols::transport::tcp"] },
+    Module { name: "Internet", bytes: 1_112.0, ours: &["protocols::internet"] },
     Module {
-        what: "LLP and packet manager",
+        name: "LLP and packet manager",
         bytes: 4_868.0,
         ours: &["protocols::link::llp", "protocols::packet"],
     },
-    Module { what: "tasking", bytes: 432.0, ours: &["os::tasking"] },
-    Module { what: "terminal", bytes: 9_068.0, ours: &["protocols::terminal"] },
-    Module { what: "runtime system", bytes: 282.0, ours: &["std::rt"] },
+    Module { name: "tasking", bytes: 432.0, ours: &["os::tasking"] },
+    Module { name: "terminal", bytes: 9_068.0, ours: &["protocols::terminal"] },
+    Module { name: "runtime system", bytes: 282.0, ours: &["std::rt"] },
 ];
 
 /// Sizes in the thesis outside its modules.
@@ -47,7 +47,7 @@ pub(super) fn table() -> Result<Table> {
     let file = File::open("/proc/self/exe")?;
     let functions = functions(&file)?;
     if functions.is_empty() {
-        bail!("this program was built without a symbol table");
+        bail!("plumb was built without a symbol table");
     }
     let mut rows: Vec<Row> = MODULES
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn table() -> Result<Table> {
             let ours = functions
                 .iter()
                 .filter(|function| patterns.iter().any(|pattern| pattern.is_in(&function.name)));
-            row(module.what, module.bytes, ours.map(|function| function.bytes as f64).sum())
+            row(module.name, module.bytes, ours.map(|function| function.bytes as f64).sum())
         })
         .collect();
     rows.push(row("operating system area", OS_AREA_BYTES, f64::from(heads(&file)?)));
@@ -66,15 +66,15 @@ pub(super) fn table() -> Result<Table> {
         title: "length of the code",
         unit: "bytes",
         rows,
-        why: "The thesis has code of an 8088 that does what a login needs; its terminal is a \
-              Heath-19 with C's standard input and output. Ours is that of this program, for this \
-              processor: every option of TCP, both versions of the Internet protocol with their \
-              neighbors and routers, a terminal of today beside the Heath-19. A function that the \
-              compiler has put into its caller counts there. The runtime system is what comes \
-              before and after the program itself; the area of the operating system, which in DOS \
-              is 256 bytes before the program, is the heads of the ELF file. The rows of the \
-              thesis add up to 24,570 bytes, a hundred more than its total. Ours is the total of the \
-              rows, and so without the rest of this program.",
+        why: "The thesis has 8088 code that does what a login needs; its terminal is a Heath-19 \
+              with the standard input and output of C. Plumbline's values are those of the running \
+              program, for its processor: every option of TCP, both versions of the Internet \
+              protocol with their neighbors and routers, a modern terminal besides the Heath-19. A \
+              function that the compiler has inlined counts as part of its caller. The runtime \
+              system is the code that runs before and after the program itself; the operating \
+              system area, which in DOS is 256 bytes before the program, is the headers of the ELF \
+              file. The rows of the thesis add up to 24,570 bytes, a hundred more than its total. \
+              Plumbline's total is the sum of the rows, without the rest of the program.",
     })
 }
 
@@ -87,17 +87,17 @@ pub(super) fn data_table() -> Table {
     let buffers: usize = tm233::buffer_bytes().iter().sum();
     let rest = tm233::host_bytes();
     Table {
-        number: "G, of this program",
+        number: "G, of the running program",
         title: "memory of all data (§6.3.4)",
         unit: "bytes",
         rows: vec![
-            Row::output("beside the buffers", rest as f64, 0)
+            Row::output("data besides the buffers", rest as f64, 0)
                 .measured(Figure::derived(tm233::OTHER_DATA_BYTES)),
-            row("data, all of it", tm233::DATA_BYTES, (buffers + rest) as f64),
+            row("all data", tm233::DATA_BYTES, (buffers + rest) as f64),
         ],
-        why: "Beside the buffers a host has in one piece its layers, meter and Telnet, without the \
-              tables that grow as they are needed and without its screen. The compiler and the \
-              features of a build decide how long that is.",
+        why: "The data of a host besides the buffers are its layers, meter and Telnet, without the \
+              tables that grow as needed and without its screen. Their size depends on the \
+              compiler and on the features of the build.",
     }
 }
 
@@ -105,8 +105,8 @@ pub(super) fn data_table() -> Table {
 fn heads(file: &File) -> Result<u32> {
     let mut head = [0; 64];
     file.read_exact_at(&mut head, 0).context("cannot read this program")?;
-    let (size, count) =
-        (half(&head, 0x36).unwrap_or(0) & 0xFFFF, half(&head, 0x38).unwrap_or(0) & 0xFFFF);
+    let size = half(&head, 0x36).unwrap_or(0) & 0xFFFF;
+    let count = half(&head, 0x38).unwrap_or(0) & 0xFFFF;
     Ok(64 + size * count)
 }
 
@@ -159,12 +159,14 @@ fn functions(file: &File) -> Result<Vec<Function>> {
     let Some(symbols) = sections.iter().find(|section| section.kind == SYMTAB) else {
         return Ok(Vec::new());
     };
-    let names = sections.get(symbols.link).context("the symbol table has no names")?;
-    let (symbols, names) = (bytes_of(file, *symbols)?, bytes_of(file, *names)?);
+    let names = sections.get(symbols.link).context("the symbol table of plumb has no names")?;
+    let symbols = bytes_of(file, *symbols)?;
+    let names = bytes_of(file, *names)?;
     let mut places = BTreeSet::new();
     let functions = symbols.chunks_exact(SYMBOL_BYTES).filter_map(|symbol| {
         let is_function = symbol.get(4)? & 0xF == FUNC;
-        let (place, bytes) = (word(symbol, 8)?, word(symbol, 16)?);
+        let place = word(symbol, 8)?;
+        let bytes = word(symbol, 16)?;
         let name = names.get(usize::try_from(half(symbol, 0)?).ok()?..)?;
         let name = name.split(|byte| *byte == 0).next()?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
@@ -201,7 +203,7 @@ fn sections(file: &File) -> Result<Vec<Section>> {
 
 fn bytes_of(file: &File, section: Section) -> Result<Vec<u8>> {
     if section.size > SECTION_MAX_BYTES {
-        bail!("a section of this program is too long");
+        bail!("a section of the running program is too long");
     }
     let mut bytes = vec![0; usize::try_from(section.size)?];
     file.read_exact_at(&mut bytes, section.offset).context("cannot read this program")?;
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_program_knows_how_long_its_modules_are() {
+    fn the_module_sizes_of_this_program_are_found() {
         let table = table().unwrap();
         let tcp = table.rows.iter().find(|row| row.what == "TCP").unwrap();
         assert!(tcp.ours > 5_396.0, "{table:?}");
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_an_error() {
+    fn a_file_that_is_not_elf_is_an_error() {
         let path = std::env::temp_dir().join(format!("plumb-no-elf-{}", std::process::id()));
         std::fs::write(&path, [0; 100]).unwrap();
         let file = File::open(&path).unwrap();

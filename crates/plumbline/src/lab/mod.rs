@@ -2,56 +2,46 @@
 //! time.
 
 mod code;
+mod comparison_tables;
 mod control;
+mod paper_scenario;
 mod pictures;
-mod scenario;
 pub(crate) mod strata;
-mod tables;
 mod today;
 mod transfers;
 
 use crate::exit::{self, Failure};
+use crate::heading;
 use crate::measure::ProgressLine;
-use crate::stats::records_folder;
+use crate::stats::records_directory;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
-use scenario::Paper;
+use comparison_tables::Experiment;
+use paper_scenario::Paper;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tables::Experiment;
 use today::Today;
-
-const EXAMPLES: &str = "\
-Examples:
-  plumb lab tm233
-  plumb lab tm233 --print-scenario > mine.toml
-  plumb lab tm233 --scenario mine.toml --json
-  plumb lab rfc573 --print-scenario | grep -A 3 strata
-
-Exit codes: 0 success; 2 invalid arguments or scenario; 3 an experiment stalled; 4 the scenario
-cannot be read.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Experiment to run.
-    #[arg(value_enum)]
+    /// Experiment to run
+    #[arg(value_enum, value_name = "tm233|rfc573|rfc594|multics|control")]
     name: Name,
     /// Read the assumptions from this TOML file instead of the built-in one. The columns of the
     /// papers do not change with it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "file")]
     scenario: Option<PathBuf>,
     /// Print the scenario without running the experiment
     #[arg(long, conflicts_with = "json")]
     print_scenario: bool,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
     /// RFC 594: make the same transfers on this machine first, over loopback, without keeping
     /// records
     #[arg(long)]
     today: bool,
+    /// Print the figures as JSON
+    #[arg(long, help_heading = heading::OUTPUT)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -116,31 +106,31 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         Failure::ThisMachine
     })?;
     print(&if arguments.json {
-        tables::json(&experiment, today.as_ref())
+        comparison_tables::json(&experiment, today.as_ref())
     } else {
         let width = exit::stdout_columns();
         let today = today.map(|today| format!("\n{}", today.text(width)));
-        tables::text(&experiment, width) + &today.unwrap_or_default()
+        comparison_tables::text(&experiment, width) + &today.unwrap_or_default()
     });
     Ok(())
 }
 
 fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
-    scenario::text(paper, file).map_err(|error| {
-        let shown = file.unwrap_or(Path::new("")).display().to_string();
+    paper_scenario::text(paper, file).map_err(|error| {
+        let name = file.unwrap_or(Path::new("")).display().to_string();
         let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
-        exit::complain(&anyhow!(error).context(format!("cannot read the scenario {shown}")));
+        exit::complain(&anyhow!(error).context(format!("cannot read the scenario {name}")));
         if is_forbidden { Failure::ThisMachine } else { Failure::WrongArguments }
     })
 }
 
 /// Returns the current measurements for RFC 594: new transfers with `--today`, or the recorded
-/// ones, if any.
+/// transfers, if any.
 fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
     match (paper, arguments.today) {
-        (Paper::Rfc594, true) => Today::made_now().map(Some),
+        (Paper::Rfc594, true) => Today::measure_now().map(Some),
         // Without records the paper's figures are printed alone.
-        (Paper::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
+        (Paper::Rfc594, false) => Ok(Today::of_store(&records_directory()).ok().flatten()),
         _ => Ok(None),
     }
 }
@@ -151,7 +141,7 @@ fn print(text: &str) {
 }
 
 fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
-    let read = scenario::Scenario::read(paper, text);
+    let read = paper_scenario::Scenario::read(paper, text);
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
     let scenario = read.map_err(|why| {

@@ -68,7 +68,10 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
     _ = writeln!(text, "     0{label:>columns$}");
     let names = lines.iter().map(|line| format!("{} = {}", line.mark, line.name));
     let names = names.chain(std::iter::once(String::from("* = two of them")));
-    text.push_str(&super::tables::paragraph(&names.collect::<Vec<_>>().join(", "), width));
+    text.push_str(&super::comparison_tables::paragraph(
+        &names.collect::<Vec<_>>().join(", "),
+        width,
+    ));
     text
 }
 
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plot_has_its_points_in_the_corners_where_they_belong() {
+    fn the_extreme_points_of_a_plot_are_in_its_corners() {
         let line = Line { name: "SL", mark: 'S', points: vec![(0.0, 0.0), (100.0, 1.0)] };
         let text = plot("bits", "s", &[line], 40);
         let rows: Vec<&str> = text.lines().collect();
@@ -133,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_bar_fills_the_room_and_none_at_all_has_no_mark() {
+    fn the_longest_bar_fills_the_width_and_a_zero_count_has_no_mark() {
         let bar = |what: &str, count| Bar { what: what.to_owned(), count };
         let text = bars_text(&[bar("3 s", 10), bar("5 s", 0), bar("7 s", 1)], 19);
         assert_eq!(text, "3 s   10 ##########\n5 s    0\n7 s    1 #\n");
     }
 
     #[test]
-    fn a_plot_of_nothing_is_nothing() {
+    fn a_plot_without_points_is_empty() {
         assert_eq!(plot("bits", "s", &[], 40), "");
     }
 }

@@ -10,7 +10,7 @@ use simulator::rfc573::{Form, Kind, Strata, Stratum, Verb};
 /// lists, or too large for an experiment.
 pub(super) fn check(strata: &Strata) -> Result<()> {
     for (kind, stratum) in strata.all() {
-        let Sums { files, bits, cpu_ms } = population_of(kind, stratum).least();
+        let Sums { files, bits, cpu_ms } = population_of(kind, stratum).minimum_sums();
         stratum.check(kind.key, Stratum { files, bits, cpu_ms })?;
     }
     Ok(())
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_and_the_largest_are_those_of_which_the_paper_says_so() {
+    fn the_smallest_and_largest_transfers_are_those_of_the_paper() {
         let all = transfers_of_1973();
         let bits: Vec<u64> = all.iter().filter_map(Transfer::bits).collect();
         assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
@@ -76,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_is_the_one_of_which_the_paper_says_so() {
+    fn the_fastest_transfer_is_that_of_the_paper() {
         let fastest = transfers_of_1973().iter().filter_map(Transfer::rate_bps).max();
         assert_eq!(fastest.map(|rate| rate / 100), Some(278));
     }
 
     #[test]
-    fn a_stratum_has_room_for_the_transfers_that_the_paper_names() {
+    fn a_stratum_must_hold_the_transfers_that_the_paper_lists() {
         let refused = |change: fn(&mut Strata)| {
             let mut strata = built_in();
             change(&mut strata);

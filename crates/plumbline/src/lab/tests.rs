@@ -1,6 +1,6 @@
 //! Snapshots of the tables of each paper.
 
-use super::scenario::{Scenario, built_in};
+use super::paper_scenario::{Scenario, built_in};
 use super::*;
 use clap::Parser;
 use simulator::table::{Extent, Figure, Row, Table};
@@ -10,7 +10,7 @@ fn experiment_of(paper: Paper) -> Experiment {
 }
 
 fn text(paper: Paper, width: usize) -> String {
-    tables::text(&experiment_of(paper), width)
+    comparison_tables::text(&experiment_of(paper), width)
 }
 
 /// A reduced experiment, for tests of the format alone.
@@ -34,10 +34,10 @@ fn compare_with_page(paper: Paper, name: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/");
     let path = PathBuf::from(path).join(name);
     let page = std::fs::read_to_string(&path).unwrap();
-    let (words, printed) = page.split_once(FENCE).unwrap();
+    let (introduction, printed) = page.split_once(FENCE).unwrap();
     let ours = text(paper, 100);
-    if std::env::var_os("PLUMB_LAB_PAGES").is_some_and(|what| what == "write") {
-        std::fs::write(path, format!("{words}{FENCE}{ours}{FENCE_ENDS}")).unwrap();
+    if std::env::var_os("PLUMB_LAB_PAGES").is_some_and(|value| value == "write") {
+        std::fs::write(path, format!("{introduction}{FENCE}{ours}{FENCE_ENDS}")).unwrap();
         return;
     }
     let printed = printed.strip_suffix(FENCE_ENDS).unwrap();
@@ -48,29 +48,29 @@ fn compare_with_page(paper: Paper, name: &str) {
 }
 
 #[test]
-fn the_page_of_the_thesis_has_the_tables_that_come_out_of_our_own_engines() {
+fn the_page_of_tm233_contains_the_computed_tables() {
     compare_with_page(Paper::Tm233, "tm233.md");
 }
 
 #[test]
-fn the_page_of_rfc_594_has_what_comes_out_of_cables_an_imp_and_two_processors() {
+fn the_page_of_rfc_594_contains_the_computed_tables() {
     compare_with_page(Paper::Rfc594, "rfc594.md");
 }
 
 #[test]
-fn the_page_of_rfc_573_has_table_i_of_a_year_and_tables_ii_and_iii_of_our_records() {
+fn the_page_of_rfc_573_contains_the_computed_tables() {
     compare_with_page(Paper::Rfc573, "rfc573.md");
 }
 
 #[test]
-fn the_page_of_multics_has_what_the_model_says_of_what_the_memo_proposes() {
+fn the_page_of_multics_contains_the_computed_tables() {
     compare_with_page(Paper::Multics, "multics.md");
 }
 
 #[test]
 fn the_tables_fit_into_forty_columns() {
     for paper in [Paper::Tm233, Paper::Rfc573, Paper::Rfc594, Paper::Multics] {
-        let text = tables::text(&short(paper), 40);
+        let text = comparison_tables::text(&short(paper), 40);
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
     }
@@ -87,13 +87,14 @@ fn of_every_kind() -> Experiment {
         Row::output("rounded", 4.0, 1).measured(Extent::About(3.0)),
     ];
     let table = Table { number: "1", title: "rows", unit: "s", rows, why: "" };
-    let (tables, pictures) = (vec![table], Vec::new());
+    let tables = vec![table];
+    let pictures = Vec::new();
     Experiment { scenario: "tm233", source: "memo", head: "Rows.", tables, pictures }
 }
 
 #[test]
 fn every_row_is_marked_and_an_input_has_no_difference() {
-    let text = tables::text(&of_every_kind(), 100);
+    let text = comparison_tables::text(&of_every_kind(), 100);
     let lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
     let row = |name: &str| -> Vec<&str> {
@@ -111,17 +112,17 @@ fn every_row_is_marked_and_an_input_has_no_difference() {
 
 #[test]
 fn the_counts_of_inputs_fits_and_outputs_come_before_the_first_table() {
-    let text = tables::text(&of_every_kind(), 1_000);
+    let text = comparison_tables::text(&of_every_kind(), 1_000);
     let (head, _) = text.split_once("Table 1").unwrap();
-    let counts = "Of 6 rows 1 are input, 1 fit and 4 output. 4 outputs stand beside a figure of \
-                  the paper; the median of their differences is 33.3 %.";
+    let counts = "Of 6 rows 1 are input, 1 fit and 4 output. 4 outputs are compared with a figure \
+                  of the paper; the median of their differences is 33.3 %.";
     assert!(head.contains(counts), "{head}");
 }
 
 #[test]
 fn json_marks_every_row_and_counts_them() {
     let json: serde_json::Value =
-        serde_json::from_str(&tables::json(&of_every_kind(), None)).unwrap();
+        serde_json::from_str(&comparison_tables::json(&of_every_kind(), None)).unwrap();
     assert_eq!(json["census"]["rows"], serde_json::json!({"input": 1, "fit": 1, "output": 4}));
     assert_eq!(json["census"]["outputs_compared"], 4);
     let rows = json["tables"][0]["rows"].as_array().unwrap();
@@ -141,7 +142,7 @@ fn refused(paper: Paper, text: &str) -> String {
 }
 
 #[test]
-fn a_scenario_with_a_word_that_it_does_not_know_is_refused_with_its_line() {
+fn an_unknown_key_in_a_scenario_is_rejected_with_its_line() {
     let text = format!("\nwindows = 3\n{}", built_in(Paper::Tm233));
     let why = refused(Paper::Tm233, &text);
     assert!(why.starts_with("line 2: unknown field `windows`"), "{why}");
@@ -149,13 +150,13 @@ fn a_scenario_with_a_word_that_it_does_not_know_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_scenario_with_a_host_less_than_the_transfers_have_is_refused() {
+fn a_scenario_without_a_host_of_the_transfers_is_rejected() {
     let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
     assert!(refused(Paper::Rfc573, &text).contains("usc-isi"));
 }
 
 #[test]
-fn a_stratum_that_the_named_transfers_do_not_fit_into_is_refused_with_its_key() {
+fn a_stratum_too_small_for_the_listed_transfers_is_rejected_with_its_key() {
     let text = built_in(Paper::Rfc573).replace("cpu_ms = 91_000", "cpu_ms = 0");
     let why = refused(Paper::Rfc573, &text);
     assert_eq!(why, "strata.user_receives_image.cpu_ms is 0 and may be 8221 to 10000000");
@@ -165,20 +166,20 @@ fn a_stratum_that_the_named_transfers_do_not_fit_into_is_refused_with_its_key() 
 }
 
 #[test]
-fn a_figure_with_a_unit_is_refused_with_its_line() {
+fn a_number_with_a_unit_is_rejected_with_its_line() {
     let text = built_in(Paper::Rfc594).replace("cable_feet = 342", "cable_feet = \"342 ft\"");
     let why = refused(Paper::Rfc594, &text);
     assert!(why.starts_with("line 6: invalid type"), "{why}");
 }
 
 #[test]
-fn a_scenario_that_would_never_end_is_refused_with_the_range_of_its_figure() {
+fn a_scenario_that_would_not_terminate_is_rejected_with_the_valid_range() {
     let text = built_in(Paper::Multics).replace("think_s = 1700", "think_s = 0");
     assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
 }
 
 #[test]
-fn a_scenario_of_multics_that_does_not_mention_daemon_elimination_keeps_the_daemon() {
+fn a_multics_scenario_keeps_the_daemon_by_default() {
     let text = built_in(Paper::Multics).replace("daemon_elimination = false\n", "");
     assert!(!text.contains("daemon_elimination"));
     let Scenario::Multics(scenario) = Scenario::read(Paper::Multics, &text).unwrap() else {
@@ -194,21 +195,25 @@ struct Line {
 }
 
 /// Returns the result of `plumb lab NAME --scenario FILE`.
-fn ends(name: &str, file: &Path) -> exit::Result {
-    let words = ["lab", name, "--scenario", file.to_str().unwrap()];
-    run(&Line::try_parse_from(words).unwrap().arguments)
+fn exit_status(name: &str, file: &Path) -> exit::Result {
+    let arguments = ["lab", name, "--scenario", file.to_str().unwrap()];
+    run(&Line::try_parse_from(arguments).unwrap().arguments)
 }
 
 #[test]
-fn wrong_input_of_a_user_is_exit_code_2_and_not_an_experiment_that_came_to_a_stop() {
-    let folder = std::env::temp_dir().join(format!("plumb-lab-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    let file = folder.join("mine.toml");
+fn invalid_user_input_is_exit_code_2_and_not_a_stalled_experiment() {
+    let directory = std::env::temp_dir().join(format!("plumb-lab-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let file = directory.join("mine.toml");
     let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
     std::fs::write(&file, text).unwrap();
-    let found = [ends("rfc573", &file), ends("tm233", &file), ends("rfc573", &folder)];
-    std::fs::remove_dir_all(&folder).unwrap();
-    let missing = ends("rfc573", &file);
+    let found = [
+        exit_status("rfc573", &file),
+        exit_status("tm233", &file),
+        exit_status("rfc573", &directory),
+    ];
+    std::fs::remove_dir_all(&directory).unwrap();
+    let missing = exit_status("rfc573", &file);
     let wrong = Err(Failure::WrongArguments);
     assert_eq!((found, missing), ([wrong, wrong, wrong], wrong));
 }
@@ -233,7 +238,7 @@ fn extremes(scenario: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_figure_of_the_quick_scenarios_brings_them_down_however_small_or_large_it_is() {
+fn extreme_values_do_not_make_the_quick_scenarios_fail() {
     for paper in [Paper::Rfc594, Paper::Multics] {
         let text = built_in(paper).replace("minutes = 600", "minutes = 30");
         for text in extremes(&text) {

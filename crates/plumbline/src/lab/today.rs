@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use records::statistics::median;
 use records::store::Filter;
 use records::table::{Table, wrap};
-use records::transfer::{Command as Asked, Outcome, Role, Transfer, Type};
+use records::transfer::{Command as TransferCommand, Outcome, Role, Transfer, Type};
 use serde_json::{Value, json};
 use simulator::rfc594::TRANSFERS;
 use simulator::table::Origin;
@@ -39,16 +39,17 @@ struct Figures {
 }
 
 impl Today {
-    /// Reads the matching transfers from the store in `folder`; returns `None` if there are none.
+    /// Reads the matching transfers from the store in `directory`; returns `None` if there are
+    /// none.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub(super) fn of_store(folder: &Path) -> Result<Option<Self>> {
-        if !folder.exists() {
+    pub(super) fn of_store(directory: &Path) -> Result<Option<Self>> {
+        if !directory.exists() {
             return Ok(None);
         }
-        let store = crate::stats::open(folder)?;
+        let store = crate::stats::open(directory)?;
         let mut found = vec![(Vec::new(), Vec::new(), 0); TRANSFERS.len()];
         store.for_each(&Filter::default(), |_, transfer| -> Result<()> {
             if let Some((rates, costs, files)) =
@@ -74,16 +75,16 @@ impl Today {
     /// # Errors
     ///
     /// Returns an error if there is no disk space or a transfer fails.
-    pub(super) fn made_now() -> Result<Self> {
-        let desk = Desk::new()?;
-        let (mut server, url) = desk.serve()?;
-        let made = desk.move_all(&url);
+    pub(super) fn measure_now() -> Result<Self> {
+        let directory = TempDirectory::new()?;
+        let (mut server, url) = directory.serve()?;
+        let transferred = directory.transfer_all(&url);
         // Killing the server loses no data.
         _ = server.kill();
         _ = server.wait();
-        made?;
-        let today = Self::of_store(&desk.0.join("user/plumb/transfers"))?;
-        today.context("the transfers left no records")
+        transferred?;
+        let today = Self::of_store(&directory.0.join("user/plumb/transfers"))?;
+        today.context("the transfers of the experiment left no records")
     }
 
     /// Returns the table as text, at most `width` columns wide.
@@ -101,7 +102,8 @@ impl Today {
             let show = |value: Option<f64>, digits: usize| {
                 value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
             };
-            let (rate, cost) = (now.rate_bps.map(|bps| bps as f64), now.cost_s_per_megabit());
+            let rate = now.rate_bps.map(|bps| bps as f64);
+            let cost = now.cost_s_per_megabit();
             table.row([
                 then.what.to_owned(),
                 Origin::Output.name().to_owned(),
@@ -115,8 +117,9 @@ impl Today {
         }
         let paragraph = |text: &str| wrap(text, width).join("\n") + "\n";
         let origins = format!(
-            "Its {} rows are output, beyond those counted above: what is of today is measured, and what \
-             is of 1973 is a constant. Two machines are compared, not a model with its paper.",
+            "Its {} rows are outputs, in addition to those counted above: the values of today are \
+             measured, and those of 1973 are constants. The table compares two machines, not a \
+             model with its paper.",
             self.rows.len()
         );
         format!(
@@ -131,7 +134,7 @@ impl Today {
     /// Returns the ratios of the costs of a bit in 8, 32 and 36 bits, in 1973 and today.
     fn ratios(&self) -> String {
         let mut text = "CPU of 8 to 32 to 36 bits, of 36 as 1:".to_owned();
-        for (way, start) in [("get", 0), ("send", 1)] {
+        for (direction, start) in [("get", 0), ("send", 1)] {
             let then: Vec<_> =
                 TRANSFERS.iter().skip(start).step_by(2).map(|row| Some(row.user_cpu)).collect();
             let now: Vec<_> = self
@@ -141,7 +144,11 @@ impl Today {
                 .step_by(2)
                 .map(|row| row.cost_s_per_megabit())
                 .collect();
-            text.push_str(&format!(" {way} {} in 1973, {} today;", shares(&then), shares(&now)));
+            text.push_str(&format!(
+                " {direction} {} in 1973, {} today;",
+                shares(&then),
+                shares(&now)
+            ));
         }
         text.trim_end_matches(';').to_owned() + "."
     }
@@ -170,7 +177,7 @@ impl Figures {
     }
 }
 
-/// Returns the costs as fractions of the last one.
+/// Returns the costs as fractions of the last cost.
 fn shares(costs: &[Option<f64>]) -> String {
     let last = costs.last().copied().flatten();
     let share = |cost: &Option<f64>| match (cost, last) {
@@ -187,8 +194,8 @@ fn row_of(transfer: &Transfer) -> Option<usize> {
         return None;
     }
     let is_put = match transfer.request.command? {
-        Asked::Retr => 0,
-        Asked::Stor => 1,
+        TransferCommand::Retr => 0,
+        TransferCommand::Stor => 1,
         _ => return None,
     };
     let row = match (transfer.request.representation?, transfer.request.byte_size?) {
@@ -201,28 +208,28 @@ fn row_of(transfer: &Transfer) -> Option<usize> {
 }
 
 /// Temporary directory for a server and its clients.
-struct Desk(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Drop for Desk {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         // Ignored: leftover files only occupy disk space.
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
-impl Desk {
+impl TempDirectory {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("plumb-rfc594-{}", std::process::id()));
-        let desk = Self(path);
-        fs::create_dir_all(desk.0.join("here"))
+        let directory = Self(path);
+        fs::create_dir_all(directory.0.join("here"))
             .context("cannot create a directory for the files")?;
-        fs::create_dir_all(desk.0.join("there"))?;
+        fs::create_dir_all(directory.0.join("there"))?;
         // Lines of 64 characters, suitable for every type of transfer.
         let line = [[b'a'; 63].as_slice(), b"\n"].concat();
         let bytes = line.repeat(FILE_BYTES / line.len());
-        fs::write(desk.0.join("there/file"), &bytes).context("cannot write the files")?;
-        fs::write(desk.0.join("here/octets"), &bytes)?;
-        Ok(desk)
+        fs::write(directory.0.join("there/file"), &bytes).context("cannot write the files")?;
+        fs::write(directory.0.join("here/octets"), &bytes)?;
+        Ok(directory)
     }
 
     fn plumb(&self) -> Result<Command> {
@@ -239,20 +246,20 @@ impl Desk {
         command.args(["serve", "--ftp", "--no-record", "--writable", "--ftp-listen"]);
         command.args(["127.0.0.1:0", "--ftp-tls", "off", "--root"]).arg(self.0.join("there"));
         let mut server = command.stderr(Stdio::piped()).spawn()?;
-        let said = server.stderr.take().context("no output from the server")?;
-        let mut lines = BufReader::new(said).lines();
-        let place = lines.find_map(|line| {
+        let stderr = server.stderr.take().context("no output from the server")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let address = lines.find_map(|line| {
             let line = line.ok()?;
             let (_, rest) = line.split_once("serving FTP at ")?;
             Some(rest.split(", ").next()?.to_owned())
         });
         // Drains the log of the server, so that it never blocks.
         std::thread::spawn(move || lines.for_each(drop));
-        let place = place.context("the server did not start")?;
-        Ok((server, format!("ftp://{place}/")))
+        let address = address.context("the server did not start")?;
+        Ok((server, format!("ftp://{address}/")))
     }
 
-    fn move_all(&self, url: &str) -> Result<()> {
+    fn transfer_all(&self, url: &str) -> Result<()> {
         let kinds: [(&[&str], &str); 3] = [
             (&["--type", "A"], "text"),
             (&["--type", "L32", "--store", "data8"], "words32"),
@@ -261,18 +268,18 @@ impl Desk {
         for _ in 0..TIMES {
             for (words, name) in kinds {
                 let from = format!("{url}file");
-                self.runs(&[&["get", "-q", "-f", &from, "-o", name], words].concat())?;
+                self.run_client(&[&["get", "-q", "-f", &from, "-o", name], words].concat())?;
                 let to = format!("{url}{name}");
-                self.runs(&[&["put", "-q", name, &to], words].concat())?;
+                self.run_client(&[&["put", "-q", name, &to], words].concat())?;
             }
         }
         Ok(())
     }
 
-    fn runs(&self, words: &[&str]) -> Result<()> {
+    fn run_client(&self, words: &[&str]) -> Result<()> {
         let output = self.plumb()?.args(words).stderr(Stdio::piped()).output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "plumb {} failed: {said}", words.join(" "));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "plumb {} failed: {stderr}", words.join(" "));
         Ok(())
     }
 }
@@ -282,7 +289,7 @@ mod tests {
     use super::*;
     use records::transfer::Identifier;
 
-    fn transfer(command: Asked, representation: Type, byte_size: u64) -> Transfer {
+    fn transfer(command: TransferCommand, representation: Type, byte_size: u64) -> Transfer {
         let mut transfer = Transfer::new(Identifier(1));
         transfer.identity.role = Some(Role::User);
         transfer.result.outcome = Some(Outcome::Complete);
@@ -293,18 +300,18 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_belongs_to_the_row_of_its_way_and_its_bytes() {
-        assert_eq!(row_of(&transfer(Asked::Retr, Type::Ascii, 8)), Some(0));
-        assert_eq!(row_of(&transfer(Asked::Stor, Type::Local, 32)), Some(3));
-        assert_eq!(row_of(&transfer(Asked::Stor, Type::Local, 36)), Some(5));
-        assert_eq!(row_of(&transfer(Asked::Retr, Type::Image, 8)), None);
-        let mut failed = transfer(Asked::Retr, Type::Ascii, 8);
+    fn a_transfer_belongs_to_the_row_of_its_direction_and_byte_size() {
+        assert_eq!(row_of(&transfer(TransferCommand::Retr, Type::Ascii, 8)), Some(0));
+        assert_eq!(row_of(&transfer(TransferCommand::Stor, Type::Local, 32)), Some(3));
+        assert_eq!(row_of(&transfer(TransferCommand::Stor, Type::Local, 36)), Some(5));
+        assert_eq!(row_of(&transfer(TransferCommand::Retr, Type::Image, 8)), None);
+        let mut failed = transfer(TransferCommand::Retr, Type::Ascii, 8);
         failed.result.outcome = Some(Outcome::Timeout);
         assert_eq!(row_of(&failed), None);
     }
 
     #[test]
-    fn what_is_not_known_of_today_is_a_dash() {
+    fn an_unknown_value_of_today_is_printed_as_a_dash() {
         let mut rows = vec![Figures::default(); 6];
         rows[4] = Figures { files: 1, rate_bps: Some(79_000_000), cpu_fs_per_bit: Some(1_850) };
         let text = Today { rows }.text(120);
@@ -316,7 +323,7 @@ mod tests {
     fn every_row_of_today_is_marked_as_an_output_and_counted() {
         let today = Today { rows: vec![Figures::default(); 6] };
         let text = today.text(120);
-        assert!(text.contains("Its 6 rows are output"), "{text}");
+        assert!(text.contains("Its 6 rows are outputs"), "{text}");
         for row in &TRANSFERS {
             let line = text.lines().find(|line| line.starts_with(row.what)).unwrap();
             assert!(line[row.what.len()..].trim_start().starts_with("output"), "{line}");

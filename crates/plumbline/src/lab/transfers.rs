@@ -3,8 +3,8 @@
 use super::strata;
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
+use records::aggregate::Aggregate;
 use records::store::{Axis, Filter, Key, Source, Store, Subset};
-use records::tally::Tally;
 use records::transfer::{Command, Outcome, Role, Text, Transfer, Type};
 use simulator::Side;
 use simulator::rfc573::{self, Form, Network, Scenario, Script, Verb};
@@ -41,7 +41,7 @@ const TABLE_II: [Printed; 7] = [
     printed("user sends", [49.0, 11.1, 225.0, 7.09, 4.0]),
 ];
 
-/// Table II: text.
+/// Table II: rate of text files, kbit/s.
 const ASCII_KBPS: f64 = 2.09;
 /// Section IV: the allocation of a TENEX, in bits.
 const LARGE_ALLOCATION_BITS: u64 = 17_724;
@@ -54,7 +54,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<()> {
     strata::check(&scenario.strata)?;
     let names: BTreeSet<String> = strata::transfers(&scenario.strata)
         .iter()
-        .filter_map(|told| Some(name_of(told.identity.remote_name.as_ref()?).to_owned()))
+        .filter_map(|transfer| Some(name_of(transfer.identity.remote_name.as_ref()?).to_owned()))
         .collect();
     let remotes = &scenario.network.remotes;
     let unknown = names.into_iter().find(|name| remotes.iter().all(|remote| remote.name != *name));
@@ -67,9 +67,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<()> {
 ///
 /// Returns an error if a transfer fails, or if the in-memory store cannot be used.
 pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
-    let (network, seed) = (&scenario.network, scenario.seed);
-    let given = strata::transfers(&scenario.strata);
-    let ours = sent_again(&given, network, seed)?;
+    let network = &scenario.network;
+    let seed = scenario.seed;
+    let recorded = strata::transfers(&scenario.strata);
+    let ours = replay_all(&recorded, network, seed)?;
     let mut store = Store::open(Path::new(":memory:"))?;
     store.append(&ours)?;
     let axes = [Axis::All, Axis::Type, Axis::Program];
@@ -85,32 +86,32 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
         network.converting_nothing(),
     ];
     let [idle, large_idle, large_as_read, large, as_read, straight] =
-        others.map(|network| sent_again(&given, &network, seed));
+        others.map(|network| replay_all(&recorded, &network, seed));
     Ok(vec![
         table_ii(&subsets),
         table_iii(&ours),
-        told(&ours, &subsets, scenario.cpu_minute_dollars),
+        text_figures(&ours, &subsets, scenario.cpu_minute_dollars),
         documents(&ours, &straight?),
         differences(&ours),
         remedies(&ours, [&large?, &as_read?, &large_as_read?, &idle?, &large_idle?]),
     ])
 }
 
-/// Sends every transfer of `given` over `network`; each produces a record.
-fn sent_again(
-    given: &[Transfer],
+/// Sends every transfer of `recorded` over `network`; each produces a record.
+fn replay_all(
+    recorded: &[Transfer],
     network: &Network,
     seed: u64,
 ) -> Result<Vec<Transfer>, rfc573::Failure> {
-    let again = (seed..).zip(given).map(|(seed, told)| {
-        let replayed = network.replay(&script(told, seed))?;
-        let mut record = Transfer::new(told.record_id);
-        record.identity = told.identity.clone();
-        record.request = told.request.clone();
+    let again = (seed..).zip(recorded).map(|(seed, transfer)| {
+        let replayed = network.replay(&script(transfer, seed))?;
+        let mut record = Transfer::new(transfer.record_id);
+        record.identity = transfer.identity.clone();
+        record.request = transfer.request.clone();
         record.result.outcome = Some(Outcome::Complete);
         record.size.bits = Some(replayed.bits);
-        record.time.t_start_unix_ns = told.time.t_start_unix_ns;
-        record.time.ns_transfer = Some(nanos(replayed.elapsed));
+        record.time.start_unix_ns = transfer.time.start_unix_ns;
+        record.time.transfer_ns = Some(nanos(replayed.elapsed));
         record.cpu.cpu_user_ns = Some(nanos(replayed.cpu));
         Ok(record)
     });
@@ -118,18 +119,18 @@ fn sent_again(
 }
 
 /// Returns the paper's description of a transfer, without its duration.
-fn script(told: &Transfer, seed: u64) -> Script<'_> {
-    let bits = told.bits().unwrap_or(0);
-    let cpu_ps = told.cpu.cpu_user_ns.unwrap_or(0).saturating_mul(1_000);
+fn script(transfer: &Transfer, seed: u64) -> Script<'_> {
+    let bits = transfer.bits().unwrap_or(0);
+    let cpu_ps = transfer.cpu.cpu_user_ns.unwrap_or(0).saturating_mul(1_000);
     Script {
-        remote: told.identity.remote_name.as_ref().map_or("", name_of),
-        ours: if told.identity.role == Some(Role::User) { Side::User } else { Side::Server },
-        verb: match told.request.command {
+        remote: transfer.identity.remote_name.as_ref().map_or("", name_of),
+        ours: if transfer.identity.role == Some(Role::User) { Side::User } else { Side::Server },
+        verb: match transfer.request.command {
             Some(Command::Retr) => Verb::Retrieve,
             Some(Command::Mlfl) => Verb::Mail,
             _ => Verb::Store,
         },
-        form: if told.request.byte_size == Some(36) { Form::Words } else { Form::Text },
+        form: if transfer.request.byte_size == Some(36) { Form::Words } else { Form::Text },
         bits,
         cpu_ps_per_bit: cpu_ps.checked_div(bits).unwrap_or(0),
         seed,
@@ -142,10 +143,10 @@ fn name_of(host: &Text) -> &str {
 
 /// Returns the rate in kbit/s of the selected transfers: the sum of their bits divided by the sum
 /// of their times.
-fn kbps(transfers: &[Transfer], is_meant: impl Fn(&Transfer) -> bool) -> f64 {
-    let meant = transfers.iter().filter(|transfer| is_meant(transfer));
-    let (bits, ns) = meant.fold((0, 0), |(bits, ns), transfer| {
-        let time = transfer.time.ns_transfer.unwrap_or(0);
+fn kbps(transfers: &[Transfer], is_selected: impl Fn(&Transfer) -> bool) -> f64 {
+    let selected = transfers.iter().filter(|transfer| is_selected(transfer));
+    let (bits, ns) = selected.fold((0, 0), |(bits, ns), transfer| {
+        let time = transfer.time.transfer_ns.unwrap_or(0);
         (bits + transfer.bits().unwrap_or(0), ns + time)
     });
     bits as f64 * 1e6 / ns as f64
@@ -155,66 +156,77 @@ fn is_image(transfer: &Transfer) -> bool {
     transfer.request.representation == Some(Type::Image)
 }
 
-fn bare(what: &str, ours: f64) -> Row {
+fn output_row(what: &str, ours: f64) -> Row {
     Row::output(what, ours, 2)
 }
 
-/// Text that was converted during the transfer: its amount determines the rate of text.
+/// Rates of text files, by the amount of text that the server converted during the transfers.
 fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
-    let text = |one: &Transfer| !is_image(one);
-    let is_document = |one: &&Transfer| {
-        text(one)
-            && one.identity.remote_name.as_ref().map_or("", name_of) == "sri-arc"
-            && one.identity.role == Some(Role::User)
-            && one.request.command == Some(Command::Retr)
+    let is_text = |transfer: &Transfer| !is_image(transfer);
+    let is_document = |transfer: &&Transfer| {
+        is_text(transfer)
+            && transfer.identity.remote_name.as_ref().map_or("", name_of) == "sri-arc"
+            && transfer.identity.role == Some(Role::User)
+            && transfer.request.command == Some(Command::Retr)
     };
-    let listed = |one: &&Transfer| {
-        let (second, bits) = (second_of_day(one), one.bits());
+    let is_listed = |transfer: &&Transfer| {
+        let second = second_of_day(transfer);
+        let bits = transfer.bits();
         TABLE_III.iter().any(|row| second == Some(row.0) && bits == Some(row.2))
     };
-    let took_ns = |one: &Transfer| one.time.ns_transfer.unwrap_or(0);
+    let duration_ns = |transfer: &Transfer| transfer.time.transfer_ns.unwrap_or(0);
     let documents: Vec<&Transfer> = ours.iter().filter(is_document).collect();
-    let bits: u64 = documents.iter().filter_map(|one| one.bits()).sum();
-    let listed_bits: u64 =
-        documents.iter().filter(|one| listed(one)).filter_map(|one| one.bits()).sum();
+    let bits: u64 = documents.iter().filter_map(|transfer| transfer.bits()).sum();
+    let listed_bits: u64 = documents
+        .iter()
+        .filter(|transfer| is_listed(transfer))
+        .filter_map(|transfer| transfer.bits())
+        .sum();
     // Both runs have a record of each transfer, in the same order.
     let only_listed: Vec<Transfer> = ours
         .iter()
         .zip(straight)
-        .map(|(converted, straight)| if listed(&converted) { converted } else { straight }.clone())
+        .map(|(converted, straight)| {
+            if is_listed(&converted) { converted } else { straight }.clone()
+        })
         .collect();
-    let text_ns =
-        |all: &[Transfer]| all.iter().filter(|one| text(one)).map(took_ns).sum::<u64>() as f64;
-    let text_bits: u64 = ours.iter().filter(|one| text(one)).filter_map(Transfer::bits).sum();
-    let (least, most) = (text_ns(&only_listed), text_ns(ours));
+    let text_ns = |all: &[Transfer]| {
+        all.iter().filter(|transfer| is_text(transfer)).map(duration_ns).sum::<u64>() as f64
+    };
+    let text_bits: u64 =
+        ours.iter().filter(|transfer| is_text(transfer)).filter_map(Transfer::bits).sum();
+    let least = text_ns(&only_listed);
+    let most = text_ns(ours);
     let compared = |what: &str, all| {
-        Row::output(format!("{what}, kbit/s"), kbps(all, text), 2).measured(ASCII_KBPS)
+        Row::output(format!("{what}, kbit/s"), kbps(all, is_text), 2).measured(ASCII_KBPS)
     };
     let amount = |what: &str, bits: f64| Row::input(format!("{what}, Mbit"), bits / 1e6, 2);
     let mut rows = vec![
-        compared("none of it", straight),
-        compared("the five of table III", &only_listed),
-        compared("all that comes from there", ours),
-        amount("the five of table III", listed_bits as f64),
-        amount("all that comes from there", bits as f64),
+        compared("none converted", straight),
+        compared("five of table III converted", &only_listed),
+        compared("all from SRI-ARC converted", ours),
+        amount("text of the five of table III", listed_bits as f64),
+        amount("all text from SRI-ARC", bits as f64),
     ];
     if most > least {
         let part = (text_bits as f64 * 1e6 / ASCII_KBPS - least) / (most - least);
         let needed = listed_bits as f64 + part * (bits - listed_bits) as f64;
-        let what = "as much as the paper's rate needs, Mbit";
+        let what = "text whose conversion gives the paper's rate, Mbit";
         rows.push(Row::fit(what, needed / 1e6, 2));
     }
     Table {
         number: "II, documents",
-        title: "text, by how much of it SRI-ARC converts on the way",
+        title: "text, by the part of it that SRI-ARC converts during the transfer",
         unit: "kbit/s; Mbit",
         rows,
-        why: "The paper says that recent text includes documents of the NIC, which SRI-ARC \
-              converts while it sends them and so takes considerable time. Its listing has five of \
-              them, at 64 to 454 bit/s; what they took beyond the network and the turns, divided \
-              by their bits, is 2.8 ms a bit, and that is all that is known of it. How much of \
-              the other text was such documents it does not say. The last row is what would \
-              explain its rate, if nothing else was slow; that nothing was, is not known.",
+        why: "The paper states that recent text includes documents of the NIC, which SRI-ARC \
+              converts while it sends them, so that they take considerable time. The paper's \
+              listing has five of these documents, at 64 to 454 bit/s; their time beyond the \
+              network and the turns, divided by their bits, is 2.8 ms per bit, and no other \
+              conversion time is known. The paper does not state how much of the other text was \
+              such documents. The last row is the amount that would explain the paper's rate, if \
+              no other part of these transfers was slow; whether another part was slow is not \
+              known.",
     }
 }
 
@@ -222,39 +234,44 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
 /// hosts.
 fn differences(ours: &[Transfer]) -> Table {
     let size = |least: u64, most: u64| {
-        kbps(ours, |one| is_image(one) && one.bits().is_some_and(|b| b >= least && b < most))
+        kbps(ours, |transfer| {
+            is_image(transfer) && transfer.bits().is_some_and(|b| b >= least && b < most)
+        })
     };
     let host = |is_sending: bool, names: &[&str]| {
-        kbps(ours, |one| {
-            let name = one.identity.remote_name.as_ref().map_or("", name_of);
-            let is_long = one.bits().is_some_and(|bits| bits >= KNEE_BITS);
-            is_image(one)
+        kbps(ours, |transfer| {
+            let name = transfer.identity.remote_name.as_ref().map_or("", name_of);
+            let is_long = transfer.bits().is_some_and(|bits| bits >= KNEE_BITS);
+            is_image(transfer)
                 && is_long
-                && one.is_sending() == Some(is_sending)
+                && transfer.is_sending() == Some(is_sending)
                 && names.contains(&name)
         })
     };
-    let (mit, bbn, arc) = (["mit-ml", "mit-ai"], ["bbn-tenexa"], ["sri-arc"]);
+    let mit = ["mit-ml", "mit-ai"];
+    let bbn = ["bbn-tenexa"];
+    let arc = ["sri-arc"];
     Table {
         number: "II, differences",
-        title: "image files by their size, and from 40 kbit on by the other host",
+        title: "image files by size, and those of 40 kbit and more by remote host",
         unit: "kbit/s",
         rows: vec![
-            bare("below 10 kbit", size(0, KNEE_BITS / 4)),
-            bare("10 to 40 kbit", size(KNEE_BITS / 4, KNEE_BITS)),
-            bare("40 to 160 kbit", size(KNEE_BITS, KNEE_BITS * 4)),
-            bare("160 kbit and more", size(KNEE_BITS * 4, u64::MAX)),
-            bare("to MIT-ML and MIT-AI", host(true, &mit)),
-            bare("to BBN-TENEXA", host(true, &bbn)),
-            bare("to SRI-ARC", host(true, &arc)),
-            bare("from MIT-ML and MIT-AI", host(false, &mit)),
-            bare("from BBN-TENEXA", host(false, &bbn)),
-            bare("from SRI-ARC", host(false, &arc)),
+            output_row("below 10 kbit", size(0, KNEE_BITS / 4)),
+            output_row("10 to 40 kbit", size(KNEE_BITS / 4, KNEE_BITS)),
+            output_row("40 to 160 kbit", size(KNEE_BITS, KNEE_BITS * 4)),
+            output_row("160 kbit and more", size(KNEE_BITS * 4, u64::MAX)),
+            output_row("to MIT-ML and MIT-AI", host(true, &mit)),
+            output_row("to BBN-TENEXA", host(true, &bbn)),
+            output_row("to SRI-ARC", host(true, &arc)),
+            output_row("from MIT-ML and MIT-AI", host(false, &mit)),
+            output_row("from BBN-TENEXA", host(false, &bbn)),
+            output_row("from SRI-ARC", host(false, &arc)),
         ],
-        why: "The paper has no figures for these. It says that small files are significantly \
-              slower, that from 40 kbit on the size makes little difference, and that what goes to \
-              BBN, two hops away, is faster than what goes to MIT's own hosts, because BBN's \
-              allocations are larger. How its files divide among the hosts it does not say.",
+        why: "The paper has no figures for these rows. It states that small files are \
+              significantly slower, that from 40 kbit on the size makes little difference, and \
+              that files sent to BBN, two hops away, are faster than those sent to MIT's own \
+              hosts, because BBN's allocations are larger. The paper does not state how its files \
+              divide among the hosts.",
     }
 }
 
@@ -268,22 +285,23 @@ fn remedies(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
     };
     Table {
         number: "II, remedies",
-        title: "the same transfers, had it been otherwise",
+        title: "the same transfers, with the remedies of the paper",
         unit: "kbit/s",
         rows: vec![
-            Row::output("as it was", all(ours), 2).measured(7.56),
-            bare("every host allocates 17,724 bits", all(large)),
-            bare("every host allocates as soon as data is read", all(as_read)),
-            bare("as soon as data is read, 17,724 bits", all(large_as_read)),
-            bare("no host has anything else to do", all(idle)),
-            bare("no host has anything else to do, 17,724 bits", all(large_idle)),
-            Row::output("highest rate, as it was", highest(ours), 1).measured(27.8),
+            Row::output("as in 1973", all(ours), 2).measured(7.56),
+            output_row("every host allocates 17,724 bits", all(large)),
+            output_row("every host allocates as soon as data is read", all(as_read)),
+            output_row("as soon as data is read, 17,724 bits", all(large_as_read)),
+            output_row("no host has anything else to do", all(idle)),
+            output_row("no host has anything else to do, 17,724 bits", all(large_idle)),
+            Row::output("highest rate, as in 1973", highest(ours), 1).measured(27.8),
             Row::output("highest rate, with idle hosts", highest(idle), 1),
         ],
         why: "The paper asks for larger allocations, sent as soon as data is read and not when the \
-              last one has become zero, and for lightly loaded hosts. Of a transfer that has the hosts for itself it \
-              expects 30 to 35 kbit/s at most without a hop and 12 to 16 with five, over a link \
-              with one message under way; a window holds several.",
+              last allocation has become zero, and for lightly loaded hosts. For a transfer \
+              between idle hosts it expects at most 30 to 35 kbit/s without a hop and 12 to 16 \
+              with five hops, over a link with one message in transit; a TCP window holds \
+              several.",
     }
 }
 
@@ -300,16 +318,16 @@ fn name(key: &Key) -> Option<&'static str> {
     })
 }
 
-fn tally<'a>(subsets: &'a [Subset], wanted: &str) -> Option<&'a Tally> {
+fn aggregate<'a>(subsets: &'a [Subset], wanted: &str) -> Option<&'a Aggregate> {
     let subset = subsets.iter().find(|subset| name(&subset.key) == Some(wanted));
-    subset.map(|subset| &subset.tally)
+    subset.map(|subset| &subset.aggregate)
 }
 
 fn table_ii(subsets: &[Subset]) -> Table {
     let mut rows = Vec::new();
     for printed in &TABLE_II {
-        let Some(tally) = tally(subsets, printed.name) else { continue };
-        let megabits = tally.size.bits as f64 / 1e6;
+        let Some(aggregate) = aggregate(subsets, printed.name) else { continue };
+        let megabits = aggregate.size.bits as f64 / 1e6;
         let name = printed.name;
         let input = |what: &str, theirs: f64, ours, digits| {
             Row::input(format!("{name}, {what}"), ours, digits).measured(theirs)
@@ -317,32 +335,38 @@ fn table_ii(subsets: &[Subset]) -> Table {
         // The scheduling delay of a program is fitted to the rate of image files.
         let is_fitted = name == IMAGE;
         let origin = if is_fitted { Origin::Fit } else { Origin::Output };
-        let rate = tally.rate.bits_per_s().unwrap_or(f64::NAN) / 1e3;
-        let cost = tally.cost.s_per_megabit().unwrap_or(f64::NAN);
+        let rate = aggregate.rate.bits_per_s().unwrap_or(f64::NAN) / 1e3;
+        let cost = aggregate.cost.s_per_megabit().unwrap_or(f64::NAN);
         rows.extend([
-            input("files", printed.files, tally.files as f64, 0),
+            input("files", printed.files, aggregate.files as f64, 0),
             input("Mbit", printed.megabits, megabits, 1),
-            input("kbit a file", printed.kilobits_a_file, megabits * 1e3 / tally.files as f64, 0),
+            input(
+                "kbit a file",
+                printed.kilobits_a_file,
+                megabits * 1e3 / aggregate.files as f64,
+                0,
+            ),
             Row::new(format!("{name}, kbit/s"), origin, rate, 2).measured(printed.kbps),
             input("CPU s/Mbit", printed.cpu_s_per_megabit, cost, 0),
         ]);
     }
     Table {
         number: "II",
-        title: "subsets of the transfers, sent again, from our records",
+        title: "subsets of the transfers, repeated, from plumbline's records",
         unit: "as named",
         rows,
-        why: "Every transfer was sent by our FTP over our TCP and has left its record, and the store \
-              was asked as plumb stats asks it. Bits and CPU time a bit go in as the paper gives \
-              them; what they show is that our records keep what the paper's kept. Time comes out. \
-              Two figures are fitted: how long a program waits for its turn, so that image files \
-              have the paper's rate, and how long SRI-ARC takes to convert a bit of a document, so \
-              that the five of table III take as long as they did. Nothing is fitted to the rest. \
-              Text, and with it what the user receives, is too slow, because all that is got \
-              from SRI-ARC is taken for such documents: see the table of documents. What is sent is too fast: a window holds \
-              several messages, and a link of the NCP had one under way. Two averages do not \
-              follow from the paper's own sums: 22.8 Mbit in 83 files are 275 kbit each, 11.1 in 49 \
-              are 226 or 227.",
+        why: "Every transfer was sent by plumbline's FTP and TCP and has left its record, and the \
+              rows are queries of the store, like those of plumb stats. Bits and CPU time per bit \
+              are inputs with the paper's values; their agreement shows that plumbline's records \
+              keep what the paper's records kept. Times are outputs. Two parameters are fitted: \
+              the time that a program waits for its turn, so that image files have the paper's \
+              rate, and the time that SRI-ARC takes to convert a bit of a document, so that the \
+              five documents of table III take as long as they did in 1973. No parameter is fitted \
+              to the other rows. Text, and with it the files that the user receives, is too slow, \
+              because all text from SRI-ARC is assumed to be such documents: see the table of \
+              documents. Sent files are too fast: a TCP window holds several messages, and a link \
+              of the NCP had one in transit. Two averages do not follow from the paper's own sums: \
+              22.8 Mbit in 83 files are 275 kbit each, 11.1 in 49 are 226 or 227.",
     }
 }
 
@@ -382,19 +406,20 @@ const TABLE_III: [Listed; 27] = [
 
 fn second_of_day(transfer: &Transfer) -> Option<u64> {
     const DAY_S: u64 = 86_400;
-    transfer.time.t_start_unix_ns.map(|ns| ns / 1_000_000_000 % DAY_S)
+    transfer.time.start_unix_ns.map(|ns| ns / 1_000_000_000 % DAY_S)
 }
 
-/// The two calculated columns of the listing, for the transfers that it names.
+/// The two calculated columns of table III, for the transfers listed there.
 fn table_iii(ours: &[Transfer]) -> Table {
     let mut rows = Vec::new();
     for (second, name, bits, bps, cpu_us) in TABLE_III {
-        let is_it =
-            |one: &&Transfer| second_of_day(one) == Some(second) && one.bits() == Some(bits);
-        let Some(record) = ours.iter().find(is_it) else { continue };
-        let ns = record.time.ns_transfer.unwrap_or(0);
+        let is_match = |transfer: &&Transfer| {
+            second_of_day(transfer) == Some(second) && transfer.bits() == Some(bits)
+        };
+        let Some(record) = ours.iter().find(is_match) else { continue };
+        let ns = record.time.transfer_ns.unwrap_or(0);
         let our_bps = bits as f64 * 1e9 / ns as f64;
-        // The conversion of documents is fitted to the five in the listing.
+        // The cost of the conversion is fitted to the five documents in table III.
         let is_document = name == "sri-arc RETR" && !is_image(record);
         let origin = if is_document { Origin::Fit } else { Origin::Output };
         let rate = Row::new(format!("{name}, {bits} bits: bit/s"), origin, our_bps, 0);
@@ -405,42 +430,43 @@ fn table_iii(ours: &[Transfer]) -> Table {
     }
     Table {
         number: "III",
-        title: "the listing's bit/s and CPU microseconds a bit, from our records",
+        title: "bit/s and CPU microseconds per bit of the listing, from plumbline's records",
         unit: "as named",
         rows,
-        why: "The columns of the listing have come apart in the scan: rows are put together in \
-              the order in which it has them. The second's bits and rate do not belong together, \
-              for no whole number of seconds gives them; 9 s were 5,632 bit/s. CPU time a bit goes \
-              in as the paper gives it, and our records keep it. Time comes out. Of single \
-              transfers no more can be expected than that they are of the same kind: how busy the \
-              hosts were at that minute nobody knows. Two that our user sent, the first of all \
-              and the text for MIT-AI, took eight and four times as long as they take ours, and of \
-              that the paper says nothing.",
+        why: "The columns of the listing are not aligned in the scan: rows are put together in the \
+              order in which the scan has them. The bits and the rate of the second row do not \
+              match, because no whole number of seconds gives this rate; 9 s would be 5,632 bit/s. \
+              CPU time per bit is an input with the paper's value, and plumbline's records keep \
+              it. Time is an output. Single transfers can only be expected to be of the same \
+              order: the load of the hosts at that minute is not known. Two transfers sent by the \
+              local user, the first of all and the text for MIT-AI, took eight and four times as \
+              long as in the simulation; the paper gives no reason.",
     }
 }
 
 /// Figures in the text of the paper, outside its tables.
-fn told(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) -> Table {
-    let total = tally(subsets, "total");
-    let extreme = |of: fn(&Tally) -> Option<u64>| total.and_then(of).map_or(f64::NAN, |v| v as f64);
+fn text_figures(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) -> Table {
+    let total = aggregate(subsets, "total");
+    let extreme =
+        |of: fn(&Aggregate) -> Option<u64>| total.and_then(of).map_or(f64::NAN, |v| v as f64);
     let cost = |name: &str| {
-        let cost = tally(subsets, name).and_then(|tally| tally.cost.s_per_megabit());
+        let cost = aggregate(subsets, name).and_then(|aggregate| aggregate.cost.s_per_megabit());
         cost.unwrap_or(f64::NAN)
     };
     let dollars = |name: &str| cost(name) * cpu_minute_dollars / 60.0;
     let seconds = |transfer: Option<&Transfer>| {
-        let ns = transfer.and_then(|one| one.time.ns_transfer);
+        let ns = transfer.and_then(|transfer| transfer.time.transfer_ns);
         ns.map_or(f64::NAN, |ns| ns as f64 / 1e9)
     };
-    let largest_s = seconds(ours.iter().max_by_key(|one| one.bits()));
-    let smallest_s = seconds(ours.iter().min_by_key(|one| one.bits()));
-    let largest = extreme(|tally| tally.largest.map(|it| it.value)) / 1e6;
-    let smallest = extreme(|tally| tally.smallest.map(|it| it.value));
-    let fastest = extreme(|tally| tally.fastest.map(|it| it.value)) / 1e3;
-    let slowest = extreme(|tally| tally.slowest.map(|it| it.value));
+    let largest_s = seconds(ours.iter().max_by_key(|transfer| transfer.bits()));
+    let smallest_s = seconds(ours.iter().min_by_key(|transfer| transfer.bits()));
+    let largest = extreme(|aggregate| aggregate.largest.map(|it| it.value)) / 1e6;
+    let smallest = extreme(|aggregate| aggregate.smallest.map(|it| it.value));
+    let fastest = extreme(|aggregate| aggregate.fastest.map(|it| it.value)) / 1e3;
+    let slowest = extreme(|aggregate| aggregate.slowest.map(|it| it.value));
     Table {
         number: "II, text",
-        title: "what the text tells beside table II",
+        title: "figures of the text besides table II",
         unit: "as named",
         rows: vec![
             Row::input("largest file, Mbit", largest, 2).measured(5.03),
@@ -455,15 +481,15 @@ fn told(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) -> Table
                 .measured(Extent::About(1.90)),
             Row::input("a megabit as image, dollars", dollars(IMAGE), 2)
                 .measured(Extent::About(0.30)),
-            Row::input("ASCII, beside BBN's FTP, CPU s/Mbit", cost(ASCII), 1).measured(8.2),
-            Row::input("image, beside BBN's FTP, CPU s/Mbit", cost(IMAGE), 1).measured(2.0),
+            Row::input("ASCII, compared with BBN's FTP, CPU s/Mbit", cost(ASCII), 1).measured(8.2),
+            Row::input("image, compared with BBN's FTP, CPU s/Mbit", cost(IMAGE), 1).measured(2.0),
         ],
-        why: "The largest file took \"10 minutes\", \"a little over 10 Kbps\": 5.03 Mbit in 600 s \
-              are 8.4 kbit/s, and at 10 kbit/s they take 503 s, so that one of the two is rounded. \
-              The dollars are those of a minute of CPU time, 6.00 in the paper, with CPU seconds \
-              that it rounds to 19 and 3. The paper calls these two in close agreement with the \
-              8.2 and 2 CPU seconds a megabit that BBN measured; they are 2.3 and 1.4 times as \
-              much.",
+        why: "The largest file took \"10 minutes\", at \"a little over 10 Kbps\": 5.03 Mbit in 600 \
+              s are 8.4 kbit/s, and at 10 kbit/s they take 503 s, so one of the two values is \
+              rounded. The dollars are the price of a minute of CPU time, 6.00 in the paper, with \
+              CPU seconds that the paper rounds to 19 and 3. The paper states that these two are \
+              in close agreement with the 8.2 and 2 CPU seconds per megabit that BBN measured; \
+              they are 2.3 and 1.4 times as much.",
     }
 }
 
@@ -472,7 +498,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_subset_of_table_ii_comes_out_of_our_records_as_it_is_printed() {
+    fn every_subset_of_table_ii_computed_from_our_records_matches_the_paper() {
         let table = table_ii(&subsets());
         assert_eq!(table.rows.len(), 7 * 5);
         for row in &table.rows {
@@ -487,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_table_iii_are_all_among_the_transfers_as_they_are_printed() {
+    fn the_rows_of_table_iii_computed_from_our_transfers_match_the_paper() {
         let table = table_iii(&strata::transfers_of_1973());
         assert_eq!(table.rows.len(), 2 * TABLE_III.len());
         for row in &table.rows {
@@ -501,13 +527,14 @@ mod tests {
         let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
         scenario.network = scenario.network.idle();
         let received = &mut scenario.strata.server_receives_image;
-        (received.files, received.bits) = (10, 360_000);
+        received.files = 10;
+        received.bits = 360_000;
         scenario.strata.user_receives_image.bits = 700_000;
         scenario
     }
 
     #[test]
-    fn a_stratum_changes_our_figures_and_never_those_of_the_paper() {
+    fn a_stratum_changes_only_our_figures() {
         let mut other = short();
         other.strata.server_receives_image.files += 1;
         other.strata.server_receives_image.bits += 3_600_000;

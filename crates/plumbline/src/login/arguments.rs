@@ -1,11 +1,12 @@
 //! Arguments of `plumb login` and its help.
 
 use super::destination::{Destination, Scheme};
+use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
-use super::painted::Emulation;
 use super::predicted::Predict;
-use super::settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
-use crate::carry::{self, Via};
+use super::session_settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
+use crate::carrier::{self, Route};
+use crate::heading;
 use crate::terminal_filter::TerminalFilter;
 use clap::ArgGroup;
 use protocols::application::telnet::EndOfLine;
@@ -15,7 +16,6 @@ use std::path::PathBuf;
 /// Arguments of `plumb login`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = EXAMPLES,
     group = ArgGroup::new("end").args(["crlf", "cr_nul", "lf"]),
     group = ArgGroup::new("mode").args(["line", "char"]),
 )]
@@ -24,85 +24,104 @@ pub(crate) struct Arguments {
     ///
     /// telnet://host:port is Telnet, telnets://host (port 992) Telnet with TLS, tcp://host:port
     /// plain bytes. serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none is a serial
-    /// line of this machine, and rfc2217://host:port?baud=9600 one at a console server.
-    #[arg(value_name = "HOST", verbatim_doc_comment)]
-    pub(super) to: Destination,
+    /// line of this machine, and rfc2217://host:port?baud=9600 one at a console server. In a shell,
+    /// quote a destination with ? or &.
+    #[arg(value_name = "host", verbatim_doc_comment)]
+    pub(super) destination: Destination,
     /// Port, if not part of the host [default: 23]
-    #[arg(value_parser = carry::parse_port)]
+    #[arg(value_name = "port", value_parser = carrier::parse_port)]
     pub(super) port: Option<u16>,
-    /// Route to the host: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
-    /// serial:DEVICE?baud=19200&link=llp
+
+    /// Route to the host
     ///
-    /// All except kernel use plumb's own TCP/IP, with IPv4 and IPv6; serial has IPv4 only.
-    /// address= sets the local address if neither the interface nor the segment or line provides
-    /// it; one of each family is possible. tap and packet also take router= and mac=. link is
-    /// llp, slip, cslip or ppp. vj=1 compresses TCP headers on llp, which the peer must do too;
-    /// vj=0 disables it on ppp. For PPP, user= is the user name; the password is read from
+    /// All except kernel use plumb's own TCP/IP, with IPv4 and IPv6; serial has IPv4 only, as in
+    /// serial:/dev/ttyUSB0?baud=19200&link=llp. address= sets the local address if neither the
+    /// interface nor the segment or line provides it; one of each family is possible, as in
+    /// tun:plumb0?address=10.0.0.2&address=2001:db8::2. tap and packet also take router= and mac=.
+    /// link is llp, slip, cslip or ppp. vj=1 compresses TCP headers on llp, which the peer must do
+    /// too; vj=0 disables it on ppp. For PPP, user= is the user name; the password is read from
     /// PLUMB_PPP_PASSWORD only, because every user of the machine can read the arguments of a
     /// program.
-    #[arg(long, default_value = "kernel", verbatim_doc_comment)]
-    pub(super) via: Via,
+    #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
+          default_value = "kernel", verbatim_doc_comment, help_heading = heading::CONNECTION)]
+    pub(super) via: Route,
+    #[command(flatten)]
+    pub(super) family: carrier::Family,
+    /// Timeout for opening the connection, in seconds
+    #[arg(long, value_name = "seconds", default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=86_400),
+          help_heading = heading::CONNECTION)]
+    pub(super) timeout: u64,
+    /// If the connection does not open, try again after this many seconds, until it opens
+    /// [default: one try]
+    #[arg(long = "retry-every", alias = "retry", value_name = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..=86_400),
+          help_heading = heading::CONNECTION)]
+    pub(super) retry: Option<u64>,
+
+    /// Use TLS on a connection that starts in cleartext (START_TLS)
+    #[arg(long, value_enum, default_value_t, value_name = "never|auto|always",
+          help_heading = heading::TLS)]
+    pub(super) tls: TlsUse,
+    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
+    #[arg(long, value_name = "file", help_heading = heading::TLS)]
+    pub(super) ca: Option<PathBuf>,
+
+    /// Terminal type reported to the remote host [default: $TERM, or h19 with --terminal heath19]
+    #[arg(long, value_name = "name", help_heading = heading::TELNET)]
+    pub(super) terminal_type: Option<String>,
+    /// Request all 256 byte values in both directions (RFC 856), and convert no line ends
+    #[arg(long, help_heading = heading::TELNET)]
+    pub(super) binary: bool,
+    /// Do not start the negotiation, only answer: for bulletin boards without Telnet
+    ///
+    /// By default plumb starts the negotiation at port 23 and for telnet://.
+    #[arg(long, verbatim_doc_comment, help_heading = heading::TELNET)]
+    pub(super) no_negotiation: bool,
+    /// Refuse compression (MCCP): for a server whose compressed data is broken
+    #[arg(long, help_heading = heading::TELNET)]
+    pub(super) no_compress: bool,
+    /// Print each Telnet command, option and subnegotiation as it is sent or received
+    #[arg(long, help_heading = heading::TELNET)]
+    pub(super) inspect: bool,
+
     /// Key that opens the prompt, for example ^A or ~, or none; ^] by default
-    #[arg(short, long, value_name = "KEY", default_value = "^]", hide_default_value = true)]
+    #[arg(short, long, value_name = "key", default_value = "^]", hide_default_value = true,
+          help_heading = heading::INPUT)]
     pub(super) escape: Escape,
     /// Meaning of the keys after the escape key: a command line, or a single letter as in 1982
     ///
     /// The letters: a are you there, b break, c close, e send per character, E send per line,
     /// l local echo, r remote echo, s status, x send now, ? help; the escape key sends itself.
-    #[arg(long, value_enum, default_value_t, verbatim_doc_comment)]
+    #[arg(long = "escape-keys", alias = "keys", value_enum, value_name = "prompt|1982",
+          default_value_t, verbatim_doc_comment, help_heading = heading::INPUT)]
     pub(super) keys: Keys,
-    /// Timeout for opening the connection, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = carry::DEFAULT_TIMEOUT.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(super) timeout: u64,
-    /// Terminal type reported to the remote host [default: $TERM]
-    #[arg(long, value_name = "NAME")]
-    pub(super) terminal_type: Option<String>,
-    /// Send whole lines, edited locally (default: as the remote host requests)
-    #[arg(long)]
+    /// Send whole lines, edited locally [default: as the remote host requests]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) line: bool,
-    /// Send each character at once (default: as the remote host requests)
-    #[arg(long)]
+    /// Send each character at once [default: as the remote host requests]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) char: bool,
     /// Echo typed text locally, even if the remote host echoes; including passwords
-    #[arg(long)]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) local_echo: bool,
-    /// When to predict the echo of typed keys: if the echo is slow, always or never
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    /// When to predict the echo of typed keys
+    #[arg(long, value_enum, value_name = "never|auto|always", default_value_t,
+          help_heading = heading::INPUT)]
     pub(super) predict: Predict,
-    /// Request all 256 byte values in both directions (RFC 856), and convert no line ends
-    #[arg(long)]
-    pub(super) binary: bool,
     /// Enter sends CR LF: the default in line mode
-    #[arg(long)]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) crlf: bool,
     /// Enter sends CR NUL: the default in character mode
-    #[arg(long)]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) cr_nul: bool,
     /// Enter sends LF
-    #[arg(long)]
+    #[arg(long, help_heading = heading::INPUT)]
     pub(super) lf: bool,
-    /// Do not start the negotiation, only answer: for bulletin boards without Telnet
-    ///
-    /// By default plumb starts the negotiation at port 23 and for telnet://.
-    #[arg(long, verbatim_doc_comment)]
-    pub(super) no_negotiation: bool,
-    /// Refuse compression (MCCP): for a server whose compressed data is broken
-    #[arg(long)]
-    pub(super) no_compress: bool,
-    #[command(flatten)]
-    pub(super) family: carry::Family,
-    /// Use TLS on a connection that starts in plaintext (START_TLS)
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub(super) tls: TlsUse,
-    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
-    #[arg(long, value_name = "FILE")]
-    pub(super) ca: Option<PathBuf>,
-    /// If the connection does not open, retry after this many seconds, until it does
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(super) retry: Option<u64>,
+
     /// Character set of the remote host
-    #[arg(long, value_enum, default_value_t, value_name = "NAME")]
+    #[arg(long, value_enum, default_value_t, help_heading = heading::TERMINAL,
+          value_name = "utf-8|latin1|cp437|petscii|atascii")]
     pub(super) encoding: Encoding,
     /// Emulate a terminal: a Heath-19, drawn on yours
     ///
@@ -111,30 +130,17 @@ pub(crate) struct Arguments {
     /// insert, delete, page up (insert line) and page down (delete line) are those of its keypad.
     /// If the screen is held, F10 releases a line and F11 a screen. heath19-strict treats the
     /// sequences ESC [ ? of modern programs as the ROM does: they hold the screen.
-    #[arg(long, value_enum, default_value_t, value_name = "NAME", verbatim_doc_comment)]
+    #[arg(long, value_enum, default_value_t, value_name = "none|heath19|heath19-strict",
+          verbatim_doc_comment, help_heading = heading::TERMINAL)]
     pub(super) terminal: Emulation,
     /// Reserve the last row for the echo time, the limiting factor and the traffic
     ///
     /// plumb then draws the screen; text that scrolls off is not in your terminal's scrollback.
-    #[arg(long, verbatim_doc_comment)]
+    #[arg(long, verbatim_doc_comment, help_heading = heading::TERMINAL)]
     pub(super) status_line: bool,
-    /// Record the session to a new file, as asciicast 2; see plumb replay
-    #[arg(long, value_name = "FILE")]
-    pub(super) record: Option<PathBuf>,
-    /// Record typed keys too, including passwords
-    #[arg(long, requires = "record")]
-    pub(super) record_input: bool,
-    /// Append the output of the remote host to a file, as plain text
-    #[arg(long, value_name = "FILE")]
-    pub(super) log: Option<PathBuf>,
-    /// Start each line of the log with the time of day in UTC
-    #[arg(long, requires = "log")]
-    pub(super) log_times: bool,
-    /// Show each Telnet command, option and subnegotiation as it is sent or received
-    #[arg(long)]
-    pub(super) inspect: bool,
     #[command(flatten)]
     pub(super) terminal_filter: TerminalFilter,
+
     /// Run this script instead of reading the keyboard; - is the standard input
     ///
     /// One statement per line: send "text\r", send break, expect /regex/ [timeout S], expect end,
@@ -143,16 +149,31 @@ pub(crate) struct Arguments {
     /// first group of the last match; \$ is a dollar sign. A regex is matched against lines that
     /// end with \n; if it does not match, it is tried with the \r that the host sent. By default
     /// an expect times out after 10 s, and a timeout ends plumb with exit code 5.
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    #[arg(long, value_name = "file", verbatim_doc_comment, help_heading = heading::SCRIPT)]
     pub(super) script: Option<PathBuf>,
     /// Make this environment variable available to the script as ${NAME}; may be repeated
-    #[arg(long, value_name = "NAME", requires = "script")]
+    #[arg(long, value_name = "name", requires = "script", help_heading = heading::SCRIPT)]
     pub(super) env: Vec<String>,
+
+    /// Record the session to a new file, as asciicast 2; see plumb replay
+    #[arg(long, value_name = "file", help_heading = heading::RECORDS)]
+    pub(super) record: Option<PathBuf>,
+    /// Record typed keys too, including passwords
+    #[arg(long, requires = "record", help_heading = heading::RECORDS)]
+    pub(super) record_input: bool,
+    /// Append the output of the remote host to a file, as plain text
+    #[arg(long, value_name = "file", help_heading = heading::RECORDS)]
+    pub(super) log: Option<PathBuf>,
+    /// Start each line of the log with the time of day in UTC
+    #[arg(long, requires = "log", help_heading = heading::RECORDS)]
+    pub(super) log_times: bool,
+
     /// Do not publish the meters to plumb meters
-    #[arg(long)]
+    #[arg(long, help_heading = heading::METERS)]
     pub(super) no_meters_socket: bool,
+
     /// Report the opening and closing of the connection, even in pipes
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = heading::OUTPUT)]
     pub(super) verbose: bool,
 }
 
@@ -175,57 +196,21 @@ the certificate is verified against certificate authorities instead.
 If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
 connection is closed; plumb then shows the output until the remote host closes the connection.";
 
-const EXAMPLES: &str = "\
-Examples:
-  plumb login mit-multics
-  plumb login telnet://192.0.2.6:2323
-  plumb login telnets://bbs.example.org
-  plumb login 'serial:/dev/ttyUSB0?baud=115200'
-  plumb login 'rfc2217://console.example.org:2217?baud=9600'
-  plumb login --retry 2 telnet://192.0.2.6:5001
-  plumb login --record session.cast mit-multics
-  PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host
-  plumb login --terminal heath19 mit-multics
-  plumb login --encoding petscii tcp://bbs.example.org:6400
-  plumb login --via tun:plumb0 10.0.0.1
-  plumb login -6 --via 'tun:plumb0?address=2001:db8::2' 2001:db8::1
-  plumb login --via 'serial:/dev/ttyUSB0?baud=19200&link=llp' 10.0.0.6
-  plumb login --via 'serial:/dev/ttyUSB0?baud=115200&link=ppp&user=guest' 10.0.0.1
-  printf 'plumb\\n' | plumb login host 7
-
-A script:
-  timeout 20
-  expect /login: $/
-  send \"mike\\r\"
-  expect /[Pp]assword:/
-  send \"${PASSWORD}\\r\"
-  if /Last login: (.*)/ timeout 3
-  say \"was here: ${1}\"
-  end
-  on failure exit 9
-  expect /\\$ $/
-  send \"exit\\r\"
-  expect end
-
-Exit codes: 0 the session was closed; 1 remote host unreachable, unknown, refused, reset the
-connection or timed out; 2 invalid arguments; 4 local error; 5 a script timed out waiting for a
-match, or the code that the script sets.";
-
 impl Arguments {
-    /// Returns the session settings for the destination `to`.
-    pub(super) fn settings(&self, to: &Destination) -> Settings {
-        let protocol = match to {
-            Destination::Line { .. } => Protocol::Line,
+    /// Returns the session settings for the destination `destination`.
+    pub(super) fn settings(&self, destination: &Destination) -> Settings {
+        let protocol = match destination {
+            Destination::Serial { .. } => Protocol::Serial,
             Destination::Host { scheme: Scheme::Tcp, .. } => Protocol::Tcp,
             Destination::Host { scheme: Scheme::ComPort(line), .. } => Protocol::ComPort(*line),
             Destination::Host { .. } => Protocol::Telnet,
         };
-        let begins = match to {
-            Destination::Host { target, scheme: Scheme::Unsaid } => {
-                target.port == carry::TELNET_PORT
+        let begins = match destination {
+            Destination::Host { target, scheme: Scheme::Unspecified } => {
+                target.port == carrier::TELNET_PORT
             }
             Destination::Host { scheme, .. } => *scheme != Scheme::Tcp,
-            Destination::Line { .. } => false,
+            Destination::Serial { .. } => false,
         };
         let terminal_type = match (&self.terminal_type, self.terminal) {
             (Some(name), _) => Some(name.clone()),
@@ -258,7 +243,7 @@ impl Arguments {
             refuses_compression: self.no_compress,
             protocol,
             // No START_TLS within TLS.
-            tls: match to {
+            tls: match destination {
                 Destination::Host { scheme: Scheme::Telnets | Scheme::Tcp, .. } => TlsUse::Never,
                 _ => self.tls,
             },
@@ -289,12 +274,12 @@ mod tests {
 
     fn settings(line: &str) -> Settings {
         let arguments = parse(line).unwrap();
-        let to = arguments.to.clone().with_port(arguments.port).unwrap();
-        arguments.settings(&to)
+        let destination = arguments.destination.clone().with_port(arguments.port).unwrap();
+        arguments.settings(&destination)
     }
 
     #[test]
-    fn negotiation_begins_at_port_23_and_for_a_url_only() {
+    fn negotiation_starts_only_at_port_23_and_for_a_telnet_url() {
         assert!(settings("host").starts_negotiation);
         assert!(settings("telnet://host:2323").starts_negotiation);
         assert!(settings("telnets://host").starts_negotiation);
@@ -304,7 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_contradict_each_other_are_refused() {
+    fn earlier_spellings_are_still_accepted() {
+        for line in ["--retry 2 --keys 1982 h", "--retry-every 2 --escape-keys 1982 h"] {
+            let parsed = parse(line).unwrap();
+            assert_eq!((parsed.retry, parsed.keys), (Some(2), Keys::Letters), "{line}");
+        }
+        for (line, tls) in [("--tls offered h", TlsUse::Auto), ("--tls always h", TlsUse::Always)] {
+            assert_eq!(settings(line).tls, tls, "{line}");
+        }
+        assert_eq!(settings("h").tls, TlsUse::Auto);
+    }
+
+    #[test]
+    fn contradictory_arguments_are_rejected() {
         for line in [
             "--line --char h",
             "--crlf --lf h",
@@ -314,6 +311,7 @@ mod tests {
             "ssh://h",
             "--record-input h",
             "--encoding ebcdic h",
+            "--tls sometimes h",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

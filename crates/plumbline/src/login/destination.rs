@@ -1,7 +1,7 @@
 //! Destination of a login: a host by Telnet, with or without TLS; a host by plain TCP; a local
-//! serial line; or one behind a console server (RFC 2217).
+//! serial line; or a serial line behind a console server (RFC 2217).
 
-use crate::carry::{self, Target};
+use crate::carrier::{self, Target};
 use anyhow::{Context, Result, bail};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use std::fmt;
@@ -25,7 +25,7 @@ pub(super) enum Destination {
         scheme: Scheme,
     },
     /// Serial line of this machine.
-    Line {
+    Serial {
         /// Device path.
         device: PathBuf,
         /// Line parameters.
@@ -36,8 +36,8 @@ pub(super) enum Destination {
 /// Protocol of a connection to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// No scheme specified: Telnet, or any protocol at that port.
-    Unsaid,
+    /// No scheme specified: Telnet. The local side starts the negotiation only at port 23.
+    Unspecified,
     /// `telnet://`: Telnet.
     Telnet,
     /// `telnets://`: Telnet over TLS from the first byte.
@@ -61,15 +61,15 @@ impl FromStr for Destination {
                 );
             }
             let settings = line_settings(settings)?;
-            return Ok(Self::Line { device: PathBuf::from(device), settings });
+            return Ok(Self::Serial { device: PathBuf::from(device), settings });
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            let target = Target::parse(text, Some(carry::TELNET_PORT))?;
-            return Ok(Self::Host { target, scheme: Scheme::Unsaid });
+            let target = Target::parse(text, Some(carrier::TELNET_PORT))?;
+            return Ok(Self::Host { target, scheme: Scheme::Unspecified });
         };
         let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (scheme, port) = match scheme {
-            "telnet" => (Scheme::Telnet, Some(carry::TELNET_PORT)),
+            "telnet" => (Scheme::Telnet, Some(carrier::TELNET_PORT)),
             "telnets" => (Scheme::Telnets, Some(TELNETS_PORT)),
             "tcp" => (Scheme::Tcp, None),
             "rfc2217" => (Scheme::ComPort(line_settings(settings)?), None),
@@ -94,7 +94,7 @@ impl Destination {
             (Self::Host { target, scheme }, Some(port)) => {
                 Ok(Self::Host { target: Target { port, ..target }, scheme })
             }
-            (Self::Line { .. }, Some(_)) => bail!("a serial line has no port"),
+            (Self::Serial { .. }, Some(_)) => bail!("a serial line has no port"),
             (destination, None) => Ok(destination),
         }
     }
@@ -171,7 +171,7 @@ impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host { target, .. } => target.fmt(f),
-            Self::Line { device, settings } => {
+            Self::Serial { device, settings } => {
                 write!(f, "serial line {} ({})", device.display(), line_text(*settings))
             }
         }
@@ -186,27 +186,27 @@ mod tests {
     fn host(text: &str) -> (String, u16, Scheme) {
         match text.parse().unwrap() {
             Destination::Host { target, scheme } => (target.host, target.port, scheme),
-            Destination::Line { .. } => panic!("{text} is a host"),
+            Destination::Serial { .. } => panic!("{text} is a host"),
         }
     }
 
     #[test]
-    fn a_scheme_says_what_is_spoken_and_at_which_port() {
-        assert_eq!(host("host"), ("host".to_owned(), 23, Scheme::Unsaid));
+    fn a_scheme_selects_the_protocol_and_the_default_port() {
+        assert_eq!(host("host"), ("host".to_owned(), 23, Scheme::Unspecified));
         assert_eq!(host("telnet://host/"), ("host".to_owned(), 23, Scheme::Telnet));
         assert_eq!(host("telnets://host"), ("host".to_owned(), 992, Scheme::Telnets));
         assert_eq!(host("tcp://[::1]:79/"), ("::1".to_owned(), 79, Scheme::Tcp));
     }
 
     #[test]
-    fn a_line_has_what_is_said_and_else_what_most_lines_have() {
+    fn a_serial_line_has_the_specified_parameters_and_defaults_for_the_others() {
         let settings = LineSettings {
             data_bits: DataBits::Seven,
             parity: Parity::Even,
             ..LineSettings::at(1200)
         };
         let line = "serial:/dev/ttyS0?baud=1200&bits=7&parity=even".parse::<Destination>();
-        assert_eq!(line.unwrap(), Destination::Line { device: "/dev/ttyS0".into(), settings });
+        assert_eq!(line.unwrap(), Destination::Serial { device: "/dev/ttyS0".into(), settings });
         let (_, port, scheme) = host("rfc2217://host:2217?flow=hardware");
         let flow_control = FlowControl::Hardware;
         let settings = LineSettings { flow_control, ..LineSettings::at(9600) };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_destination_is_refused() {
+    fn an_invalid_destination_is_rejected() {
         let wrong = ["", "ssh://h", "tcp://h", "serial:", "serial:/dev/x?baud=0", "telnet://h?a=b"];
         let lines = ["serial:/dev/x?bits=9", "rfc2217://h:1?parity=maybe", "telnets://"];
         for text in wrong.into_iter().chain(lines) {
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_destination_or_refused_by_one_line(text: String) {
+        fn any_text_is_a_destination_or_rejected_with_a_message_of_one_line(text: String) {
             if let Err(refusal) = text.parse::<Destination>() {
                 let sentence = format!("{refusal:#}");
                 prop_assert!(!sentence.contains('\n'));

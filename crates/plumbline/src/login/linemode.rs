@@ -5,7 +5,7 @@
 //! Synch if input is to be flushed. If output is to be flushed, received data is dropped until the
 //! remote host has answered a timing mark (§5.8).
 
-use super::line::Functions;
+use super::line_editor::EditingKeys;
 use super::session::Login;
 use super::typing::show_key;
 use protocols::Cx;
@@ -14,7 +14,8 @@ use protocols::application::telnet::{
 };
 use protocols::time::Duration;
 
-/// Time limit for that answer; then output is displayed again.
+/// Time limit for the answer to the timing mark. After this time, received output is displayed
+/// again.
 const FLUSH: Duration = Duration::from_secs(5);
 
 impl Login {
@@ -31,13 +32,13 @@ impl Login {
     }
 
     /// Returns the editing keys.
-    pub(super) fn functions(&self) -> Functions {
+    pub(super) fn editing_keys(&self) -> EditingKeys {
         let Some(linemode) = self.agreed().filter(|_| self.edits_by_linemode() == Some(true))
         else {
-            return Functions::UNIX;
+            return EditingKeys::UNIX;
         };
         let key = |function| linemode.characters().get(function).character();
-        Functions {
+        EditingKeys {
             erase: [key(SlcFunction::EC), None],
             kill: key(SlcFunction::EL),
             erase_word: key(SlcFunction::EW),
@@ -61,8 +62,8 @@ impl Login {
         self.agreed().is_some_and(|linemode| linemode.signal(key).is_some())
     }
 
-    /// Processes a key that may be a signal, or may stop or resume output; returns whether it was
-    /// one.
+    /// Processes a key if it is a signal character, or if it stops or resumes output. Returns
+    /// whether the key was processed.
     pub(super) fn take_signal(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
         let Some(linemode) = self.agreed() else { return false };
         let is = |function| linemode.characters().get(function).character() == Some(key);
@@ -85,7 +86,7 @@ impl Login {
         if command != Command::EndOfFile {
             show_key(key, &mut echo);
         }
-        if self.echoes_here() {
+        if self.echoes_locally() {
             self.show_echo(&echo, cx);
         }
         if character.flushes_input {
@@ -96,7 +97,7 @@ impl Login {
             self.telnet.command(Command::DataMark, cx);
         }
         if character.flushes_output
-            && self.telnet.ask(Side::Him, OptionCode::TIMING_MARK, true, cx).is_ok()
+            && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
             self.drops_until = Some(cx.now + FLUSH);
             self.screen.drop_held();

@@ -1,9 +1,9 @@
 //! Log of a session: the output of the remote host as plain text, without the sequences that move
 //! the cursor and set colors.
 //!
-//! A line is written when it is complete. A backspace removes the last character of the line; a
-//! return without a line feed moves to the start of the line, and the characters there remain until
-//! they are overwritten.
+//! A line is written when it is complete. A backspace removes the last character of the line. A
+//! return without a line feed moves to the start of the line; the characters of the line remain
+//! until they are overwritten.
 
 use crate::measure::rfc_3339;
 use std::fs::{File, OpenOptions};
@@ -40,8 +40,8 @@ impl Log {
     /// Returns the error of the file system.
     pub(super) fn put(&mut self, text: &[u8]) -> io::Result<()> {
         self.parser.advance(&mut self.line, text);
-        let ended = std::mem::take(&mut self.line.ended);
-        if ended.is_empty() { Ok(()) } else { self.file.write_all(ended.as_bytes()) }
+        let complete = std::mem::take(&mut self.line.complete);
+        if complete.is_empty() { Ok(()) } else { self.file.write_all(complete.as_bytes()) }
     }
 
     /// Writes an incomplete last line.
@@ -59,20 +59,20 @@ struct Line {
     has_times: bool,
     characters: Vec<char>,
     /// Position of the next character.
-    place: usize,
+    position: usize,
     /// Complete lines that are not written yet.
-    ended: String,
+    complete: String,
 }
 
 impl Line {
     fn end(&mut self) {
         if self.has_times {
-            self.ended.push_str(&rfc_3339(SystemTime::now()));
-            self.ended.push(' ');
+            self.complete.push_str(&rfc_3339(SystemTime::now()));
+            self.complete.push(' ');
         }
-        self.ended.extend(self.characters.drain(..));
-        self.ended.push('\n');
-        self.place = 0;
+        self.complete.extend(self.characters.drain(..));
+        self.complete.push('\n');
+        self.position = 0;
     }
 }
 
@@ -81,12 +81,12 @@ impl vte::Perform for Line {
         if character.is_control() && character != '\t' {
             return;
         }
-        match self.characters.get_mut(self.place) {
-            Some(place) => *place = character,
+        match self.characters.get_mut(self.position) {
+            Some(position) => *position = character,
             None => self.characters.push(character),
         }
-        self.place += 1;
-        if self.place >= LINE_MAX {
+        self.position += 1;
+        if self.position >= LINE_MAX {
             self.end();
         }
     }
@@ -94,11 +94,11 @@ impl vte::Perform for Line {
     fn execute(&mut self, control: u8) {
         match control {
             b'\n' => self.end(),
-            b'\r' => self.place = 0,
+            b'\r' => self.position = 0,
             b'\t' => self.print('\t'),
             0x08 => {
-                self.place = self.place.saturating_sub(1);
-                self.characters.truncate(self.place);
+                self.position = self.position.saturating_sub(1);
+                self.characters.truncate(self.position);
             }
             _ => {}
         }
@@ -111,25 +111,26 @@ mod tests {
     use proptest::prelude::*;
 
     fn logged(text: &[u8]) -> String {
-        let (mut parser, mut line) = (vte::Parser::new(), Line::default());
+        let mut parser = vte::Parser::new();
+        let mut line = Line::default();
         parser.advance(&mut line, text);
-        line.ended
+        line.complete
     }
 
     #[test]
-    fn colours_and_motions_are_left_out() {
+    fn colors_and_cursor_movements_are_not_logged() {
         assert_eq!(logged(b"\x1b[1;31mred\x1b[0m\x1b]0;title\x07 text\r\n"), "red text\n");
     }
 
     #[test]
-    fn a_rubout_takes_a_character_and_a_return_writes_over_the_line() {
+    fn a_rubout_erases_a_logged_character_and_a_return_overwrites_the_line() {
         assert_eq!(logged(b"lz\x08 \x08s -l\r\n"), "ls -l\n");
         assert_eq!(logged(b" 10 %\r100 %\r\n"), "100 %\n");
     }
 
     proptest! {
         #[test]
-        fn nothing_but_text_reaches_the_log(text: Vec<u8>) {
+        fn only_text_reaches_the_log(text: Vec<u8>) {
             let logged = logged(&text);
             let is_control = |c: char| c.is_ascii_control() && c != '\n' && c != '\t';
             prop_assert_eq!(logged.find(is_control), None);

@@ -1,31 +1,31 @@
 //! `plumb login`: interactive or scripted sessions over Telnet, plain TCP or a serial line.
 
 mod arguments;
-mod call;
-mod column;
-mod command;
+mod connect;
+mod cursor_column;
 mod destination;
+mod emulated_terminal;
 mod encoding;
-mod far;
-mod line;
+mod line_editor;
 mod linemode;
 mod log;
-mod near;
-mod page;
-mod painted;
-mod painting;
+mod logging;
+mod paging;
 mod predicted;
 mod prompt;
+mod prompt_command;
+mod remote;
+mod render;
 mod screen;
 mod script;
 mod session;
-mod settings;
-mod status;
-mod tape;
+mod session_settings;
+mod status_page;
+mod terminal_input;
 mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments};
-pub(crate) use call::run;
+pub(crate) use connect::run;
 pub(crate) use destination::line_settings;
 
 /// Prints a message on stderr.

@@ -6,23 +6,23 @@ use protocols::application::telnet::{OptionCode, Side};
 use protocols::terminal::prediction::{Mode, Predictor};
 use protocols::time::{Duration, Instant};
 
-/// Echo time below which a remote host counts as near after [`ECHOES_OF_A_NEAR_ONE`] confirmed
-/// echoes. Following its screen would be useless and would cost a tenth of the time of a key.
-const NEAR: Duration = Duration::from_millis(10);
-const ECHOES_OF_A_NEAR_ONE: u64 = 16;
-/// Maximum number of recorded positions; the oldest are dropped.
+/// Echo time below which the prediction is disabled after [`FAST_ECHOES_MIN`] confirmed echoes. To
+/// predict such fast echoes would be useless, and would cost a tenth of the CPU time of a key.
+const FAST_ECHO: Duration = Duration::from_millis(10);
+const FAST_ECHOES_MIN: u64 = 16;
+/// Maximum number of recorded stream positions of keys; the oldest positions are dropped.
 const SENT_MAX: usize = 128;
 
 /// Whether the echo of typed keys is predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Predict {
+    /// Never.
+    Never,
     /// If the echo takes longer than 30 ms; disabled if sixteen echoes took less than 10 ms.
     #[default]
     Auto,
     /// Whenever the remote host echoes.
     Always,
-    /// Never.
-    Never,
 }
 
 impl From<Predict> for Mode {
@@ -69,23 +69,23 @@ impl Login {
     pub(super) fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let Some(predictor) = &mut self.predictor else { return };
         predictor.typed(keys, cx);
-        let is_near = predictor.round_trip().is_some_and(|time| time < NEAR)
-            && predictor.statistics().confirmed >= ECHOES_OF_A_NEAR_ONE;
-        if is_near && self.settings.predict == Predict::Auto {
+        let is_echo_fast = predictor.round_trip().is_some_and(|time| time < FAST_ECHO)
+            && predictor.statistics().confirmed >= FAST_ECHOES_MIN;
+        if is_echo_fast && self.settings.predict == Predict::Auto {
             predictor.set_mode(Mode::Never);
             self.want_acknowledgments(false, cx);
         }
     }
 
-    /// Asks the remote host to acknowledge echoes from now on, or to stop.
+    /// Asks the remote host to acknowledge echoes from now on, or to stop acknowledging echoes.
     fn want_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
-        // Ignored: a host without the option stays as it is, or refuses.
-        _ = self.telnet.ask(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
+        // Ignored: without this option, the prediction uses timing marks.
+        _ = self.telnet.ask(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
         self.sent.clear();
     }
 
     fn has_acknowledgments(&self) -> bool {
-        self.telnet.is_enabled(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT)
+        self.telnet.is_enabled(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT)
     }
 
     /// Records the position in the stream after the last key, for the acknowledgment of its echo.
@@ -112,7 +112,7 @@ impl Login {
         if let Some(last_key) = last_key {
             // The acknowledgment refers to a screen that displays all text before it, including the
             // text of an emulated terminal.
-            self.paint();
+            self.render();
             self.pass_prediction(cx);
             if let Some(predictor) = &mut self.predictor {
                 predictor.echo_acknowledged(last_key, cx);
@@ -120,17 +120,17 @@ impl Login {
         }
     }
 
-    /// Sends a timing mark after the keys (RFC 860), whose answer shows that they were read, if
-    /// that is useful for the prediction.
+    /// Sends a timing mark (RFC 860) after the keys, if its answer is useful for the prediction:
+    /// the answer shows that the remote host has read the keys.
     pub(super) fn ask_mark(&mut self, cx: &mut Cx<'_>) {
         if self.has_acknowledgments() {
             return;
         }
         let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
-        // The request fails without room in the output. Keys that wait for room would follow the
-        // mark.
-        if self.telnet.is_enabled(Side::Him, OptionCode::ECHO)
-            && self.telnet.ask(Side::Him, OptionCode::TIMING_MARK, true, cx).is_ok()
+        // The request fails if the output queue is full: a mark would precede the keys that do not
+        // fit into the queue.
+        if self.telnet.is_enabled(Side::Remote, OptionCode::ECHO)
+            && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
             predictor.mark_asked(cx);
         }
@@ -143,7 +143,7 @@ impl Login {
         }
     }
 
-    /// Discards the outstanding keys, because they or the next ones are echoed differently.
+    /// Discards the outstanding keys, because these or the next keys are echoed differently.
     pub(super) fn interrupt_prediction(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.interrupt();
@@ -153,7 +153,7 @@ impl Login {
     /// Notifies the predictor that other output was written to the screen.
     pub(super) fn disturb_prediction(&mut self) {
         if let Some(predictor) = &mut self.predictor {
-            predictor.disturb();
+            predictor.other_output_written();
         }
     }
 
@@ -180,7 +180,7 @@ impl Login {
         }
     }
 
-    /// Passes pending output through the predictor, which adds its own.
+    /// Passes pending output through the predictor, which adds its own output.
     pub(super) fn pass_prediction(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             self.screen.pass(predictor, cx);

@@ -7,16 +7,16 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "milliseconds and lengths of a test")]
 
-use super::super::near::Near;
 use super::super::session::Login;
-use super::super::settings::Settings;
+use super::super::session_settings::Settings;
+use super::super::terminal_input::LocalTerminal;
 use super::Predict;
 use crate::recording::{Kind, read_event};
 use proptest::prelude::*;
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::Terminal;
 use protocols::terminal::prediction::Statistics;
 use protocols::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const VIM: &str = include_str!("../../tests/sessions/vim.cast");
 const LESS: &str = include_str!("../../tests/sessions/less.cast");
 const SESSIONS: [&str; 4] = [BASH, LOGIN, VIM, LESS];
 
-/// The characters of the passwords in the recordings, which no output contains.
+/// Characters of the passwords in the recordings. No output contains any of these characters.
 const SECRET: &str = "QZXJKVY";
 /// Time that the simulated server waits for a program before it acknowledges, ms.
 const SETTLING_MS: u64 = 50;
@@ -57,8 +57,12 @@ struct Conditions {
 
 impl Conditions {
     fn steady(one_way_ms: u64, gap_ms: u64) -> Self {
-        let (jitter_ms, stalls, stall_ms) = (0, 0, 0);
-        let (acknowledges, predict, program_ms) = (true, Predict::Auto, 5);
+        let jitter_ms = 0;
+        let stalls = 0;
+        let stall_ms = 0;
+        let acknowledges = true;
+        let predict = Predict::Auto;
+        let program_ms = 5;
         Self {
             one_way_ms,
             jitter_ms,
@@ -82,7 +86,8 @@ struct Exchange {
 
 /// Parses a recording into the output before the first key and the exchanges.
 fn exchanges(recording: &str) -> (Vec<u8>, Vec<Exchange>) {
-    let (mut greeting, mut exchanges) = (Vec::new(), Vec::<Exchange>::new());
+    let mut greeting = Vec::new();
+    let mut exchanges = Vec::<Exchange>::new();
     for event in recording.lines().skip(1).map(|line| read_event(line).unwrap()) {
         let text = event.text.into_bytes();
         match (event.kind, exchanges.last_mut()) {
@@ -122,33 +127,35 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    fn carry(&mut self, at: u64, chance: &mut Chance) -> u64 {
+    fn deliver_at(&mut self, at: u64, rng: &mut Rng) -> u64 {
         let conditions = self.conditions;
-        let mut delay = conditions.one_way_ms + up_to(conditions.jitter_ms, chance);
-        if up_to(999, chance) < conditions.stalls {
-            delay += up_to(conditions.stall_ms, chance);
+        let mut delay = conditions.one_way_ms + up_to(conditions.jitter_ms, rng);
+        if up_to(999, rng) < conditions.stalls {
+            delay += up_to(conditions.stall_ms, rng);
         }
         self.last = self.last.max(at + delay);
         self.last
     }
 }
 
-fn up_to(limit: u64, chance: &mut Chance) -> u64 {
-    chance.next_u64() % (limit + 1)
+fn up_to(limit: u64, rng: &mut Rng) -> u64 {
+    rng.next_u64() % (limit + 1)
 }
 
-fn schedule(recording: &str, conditions: &Conditions, chance: &mut Chance) -> Schedule {
+fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule {
     let (greeting, exchanges) = exchanges(recording);
     let mut sent: Vec<(u64, Vec<u8>, Option<usize>)> =
         vec![(0, [OFFERS, &greeting].concat(), None)];
-    let (mut up, mut typed, mut position, mut written) =
-        (Path { conditions, last: 0 }, 3 * conditions.one_way_ms, 0, 0);
+    let mut up = Path { conditions, last: 0 };
+    let mut typed = 3 * conditions.one_way_ms;
+    let mut position = 0;
+    let mut written = 0;
     let mut keys = Vec::new();
     for (number, exchange) in exchanges.into_iter().enumerate() {
-        typed += 1 + up_to(conditions.gap_ms, chance);
+        typed += 1 + up_to(conditions.gap_ms, rng);
         keys.push((typed, typed));
-        let read = up.carry(typed, chance);
-        written = (read + up_to(conditions.program_ms, chance)).max(written);
+        let read = up.deliver_at(typed, rng);
+        written = (read + up_to(conditions.program_ms, rng)).max(written);
         sent.push((written, exchange.output, Some(number)));
         position += exchange.key.len() as u64;
         if conditions.acknowledges {
@@ -156,9 +163,10 @@ fn schedule(recording: &str, conditions: &Conditions, chance: &mut Chance) -> Sc
         }
     }
     sent.sort_by_key(|(at, ..)| *at);
-    let (mut down, mut arrivals) = (Path { conditions, last: 0 }, Vec::new());
+    let mut down = Path { conditions, last: 0 };
+    let mut arrivals = Vec::new();
     for (at, bytes, number) in sent {
-        let at = down.carry(at, chance);
+        let at = down.deliver_at(at, rng);
         if let Some((_, answered)) = number.and_then(|number| keys.get_mut(number)) {
             *answered = at.max(*answered);
         }
@@ -171,7 +179,7 @@ fn schedule(recording: &str, conditions: &Conditions, chance: &mut Chance) -> Sc
 struct Client {
     login: Login,
     screen: Terminal,
-    chance: Chance,
+    rng: Rng,
     meter: Meter,
     now: Instant,
     /// Everything written to the terminal.
@@ -181,12 +189,13 @@ struct Client {
 impl Client {
     fn new(predict: Predict) -> Self {
         let settings = Settings { is_interactive: true, predict, ..Settings::default() };
-        let mut login = Login::new(settings, Near::new(false).unwrap(), "the test".to_owned());
+        let mut login =
+            Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
         login.window = SIZE;
         let mut client = Self {
             login,
             screen: Terminal::new(SIZE.0, SIZE.1),
-            chance: Chance::from_seed(1),
+            rng: Rng::from_seed(1),
             meter: Meter::new(Clock::None),
             now: Instant::ZERO,
             written: Vec::new(),
@@ -196,17 +205,17 @@ impl Client {
     }
 
     fn with(&mut self, work: impl FnOnce(&mut Login, &mut Cx<'_>)) {
-        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         work(&mut self.login, &mut cx);
         self.login.sent(self.login.output().len());
     }
 
     /// Writes to the terminal, as at the end of a turn.
     fn flush(&mut self) {
-        self.with(|login, cx| login.compose(cx));
+        self.with(|login, cx| login.prepare_output(cx));
         let bytes = self.login.screen.waiting();
         self.login.screen.clear();
-        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         self.screen.receive(&bytes, &mut cx);
         self.written.extend(bytes);
     }
@@ -223,18 +232,18 @@ impl Client {
 /// Displayed predictions by position, each with its time.
 type Displayed = HashMap<(u16, u16), (char, u64)>;
 
-/// Both clients and the wrong cells on the terminal of the predicting one.
+/// Both clients, and the wrong cells on the terminal of the predicting client.
 struct World {
     predicting: Client,
     reference: Client,
     schedule: Schedule,
     displayed: Displayed,
-    /// Time after its answer by which a wrong cell must be removed: without an acknowledgment of
-    /// the answer, the time that the predictor allows for a late one.
+    /// Time after the answer to a key by which its wrong cells must be removed. Without
+    /// acknowledgments of echoes, this is the time that the predictor allows for a late answer.
     grace_ms: u64,
     /// Number of predicted cells that were removed although the previous content was right.
     taken_away: usize,
-    /// Number of predicted cells that their output confirmed.
+    /// Number of predicted cells that the output of the host confirmed.
     confirmed: usize,
 }
 
@@ -266,7 +275,8 @@ impl World {
             self.predicting.flush();
             self.compare(false);
         }
-        (self.predicting.now, self.reference.now) = (end, end);
+        self.predicting.now = end;
+        self.reference.now = end;
     }
 
     fn flush(&mut self) {
@@ -332,16 +342,16 @@ impl World {
 }
 
 /// Passes `bytes` to both clients, split at random, with random writes between the pieces.
-fn read_in_pieces(world: &mut World, bytes: &[u8], chance: &mut Chance) {
+fn read_in_pieces(world: &mut World, bytes: &[u8], rng: &mut Rng) {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let whole = up_to(2, chance) > 0;
+        let is_unsplit = up_to(2, rng) > 0;
         let count =
-            if whole { rest.len() } else { 1 + up_to(rest.len() as u64 - 1, chance) as usize };
+            if is_unsplit { rest.len() } else { 1 + up_to(rest.len() as u64 - 1, rng) as usize };
         let (piece, later) = rest.split_at(count);
         world.both(|login, cx| login.receive(piece, cx));
         rest = later;
-        if up_to(1, chance) == 0 {
+        if up_to(1, rng) == 0 {
             world.flush();
         }
     }
@@ -350,12 +360,14 @@ fn read_in_pieces(world: &mut World, bytes: &[u8], chance: &mut Chance) {
 
 /// Plays a recording; returns the state after the last byte.
 fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
-    let mut chance = Chance::from_seed(seed);
-    let schedule = schedule(recording, conditions, &mut chance);
+    let mut rng = Rng::from_seed(seed);
+    let schedule = schedule(recording, conditions, &mut rng);
     let mut world = World::new(schedule, conditions);
     let (_, exchanges) = exchanges(recording);
     let mut keys = exchanges.into_iter();
-    let (mut next_key, mut next_arrival, mut unread) = (0, 0, Vec::new());
+    let mut next_key = 0;
+    let mut next_arrival = 0;
+    let mut unread = Vec::new();
     loop {
         let key_at = world.schedule.keys.get(next_key).map(|(typed, _)| *typed);
         let arrival_at = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
@@ -364,11 +376,11 @@ fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
         if arrival_at == Some(at) {
             unread.extend_from_slice(&world.schedule.arrivals[next_arrival].1);
             next_arrival += 1;
-            // Data that arrives at the same time is read at once, and data that follows soon may
-            // be.
+            // Data that arrives at the same time or soon after may be read together with this
+            // data.
             let following = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
             let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
-            if is_soon && up_to(2, &mut chance) > 0 {
+            if is_soon && up_to(2, &mut rng) > 0 {
                 for (_, answered) in world.schedule.keys.iter_mut().filter(|(_, a)| *a == at) {
                     *answered = following.unwrap_or(at);
                 }
@@ -376,7 +388,7 @@ fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
             }
             let bytes = std::mem::take(&mut unread);
             if conditions.is_cut {
-                read_in_pieces(&mut world, &bytes, &mut chance);
+                read_in_pieces(&mut world, &bytes, &mut rng);
             } else {
                 world.both(|login, cx| login.receive(&bytes, cx));
                 world.flush();
@@ -416,11 +428,11 @@ fn conditions() -> impl Strategy<Value = Conditions> {
 proptest! {
     // attack row 134
     #[test]
-    fn acknowledgments_of_anything_leave_the_screen_as_the_host_made_it(
+    fn arbitrary_acknowledgments_leave_the_screen_of_the_host_unchanged(
         positions in prop::collection::vec(prop_oneof![0..8_u64, any::<u64>()], 1..40),
     ) {
-        let (mut client, mut reference) =
-            (Client::new(Predict::Always), Client::new(Predict::Never));
+        let mut client = Client::new(Predict::Always);
+        let mut reference = Client::new(Predict::Never);
         let mut keys = "alice and bob".bytes().cycle();
         for (at, position) in (1..).zip(positions) {
             let key = [keys.next().unwrap()];
@@ -445,7 +457,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn the_screen_after_a_recorded_session_is_that_without_prediction(
+    fn the_final_screen_of_a_recorded_session_equals_that_without_prediction(
         conditions in conditions(),
         seed in any::<u64>(),
     ) {
@@ -468,7 +480,7 @@ proptest! {
 }
 
 #[test]
-fn in_an_editor_half_a_second_away_keys_that_are_no_text_are_displayed_three_times_at_most() {
+fn in_an_editor_at_half_a_second_rtt_at_most_three_wrong_predictions_are_displayed() {
     for (acknowledges, gap_ms, seed) in [(true, 120, 1), (false, 120, 2), (true, 300, 3)] {
         let conditions = Conditions { acknowledges, ..Conditions::steady(250, gap_ms) };
         let world = play(VIM, &conditions, seed);
@@ -483,7 +495,7 @@ fn in_an_editor_half_a_second_away_keys_that_are_no_text_are_displayed_three_tim
 
 // attack row 134
 #[test]
-fn an_acknowledgment_in_the_read_of_its_echo_leaves_the_screen_as_the_host_made_it() {
+fn an_acknowledgment_in_the_read_of_its_echo_leaves_the_screen_of_the_host_unchanged() {
     let mut client = Client::new(Predict::Auto);
     client.with(|login, cx| login.receive(&[OFFERS, b"login: "].concat(), cx));
     client.flush();

@@ -3,13 +3,13 @@
 //! A command with an effect returns to the session; a command that prints information stays at the
 //! prompt. An empty line returns. The terminal stays raw, and the line is edited locally.
 
-use super::command::{Command, HELP, LETTERS_HELP, Sent, Setting, Toggled};
-use super::line::{Edited, Functions, Line};
-use super::page::Page;
+use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
+use super::paging::WrappedText;
+use super::prompt_command::{Command, HELP, LETTERS_HELP, SendArgument, Setting, ToggleArgument};
 use super::session::{Login, Stage};
-use super::settings::{Echo, Keys, LineEnd, Mode};
-use super::status;
-use crate::carry::CarrierStatus;
+use super::session_settings::{Echo, Keys, LineEnd, Mode};
+use super::status_page;
+use crate::carrier::CarrierStatus;
 use protocols::Cx;
 use protocols::application::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
 use protocols::meter::Account;
@@ -17,29 +17,29 @@ use protocols::time::Instant;
 
 const PROMPT: &[u8] = b"plumb> ";
 /// ^C cancels the line and returns to the session.
-const GIVE_UP: u8 = 0x03;
+const CANCEL: u8 = 0x03;
 /// ^D ends the session.
-const END: u8 = 0x04;
+const END_OF_FILE: u8 = 0x04;
 /// ^Z suspends the process.
 const SUSPEND: u8 = 0x1a;
 
 /// Destination of typed keys.
 #[derive(Debug)]
-pub(super) enum Attention {
+pub(super) enum KeyTarget {
     /// The remote host.
     Session,
     /// The command line of the prompt.
-    Prompt(Line),
-    /// plumb, as one letter.
+    Prompt(LineEditor),
+    /// plumb, as a command of a single letter.
     Letter,
 }
 
 /// A pending request for the status of the connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inquiry {
+pub(super) struct StatusRequest {
     /// Time of the request.
     pub(super) now: Instant,
-    /// Ticks charged to each account at that time.
+    /// Ticks charged to each account of the meter at the time of the request.
     pub(super) accounts: [u64; Account::COUNT],
 }
 
@@ -48,11 +48,11 @@ impl Login {
     pub(super) fn escape(&mut self) {
         self.interrupt_prediction();
         match self.settings.keys {
-            Keys::Letters => self.attention = Attention::Letter,
+            Keys::Letters => self.key_target = KeyTarget::Letter,
             Keys::Prompt => {
-                self.attention = Attention::Prompt(Line::default());
+                self.key_target = KeyTarget::Prompt(LineEditor::default());
                 self.screen.hold();
-                self.cover_painted();
+                self.cover_emulator();
                 self.show_prompt();
             }
         }
@@ -60,96 +60,98 @@ impl Login {
 
     /// Displays the prompt and the typed text on a separate line.
     pub(super) fn show_prompt(&mut self) {
-        let Attention::Prompt(line) = &self.attention else { return };
+        let KeyTarget::Prompt(line) = &self.key_target else { return };
         let mut text = Vec::new();
         if self.screen.is_in_line() {
             text.extend_from_slice(b"\r\n");
         }
         text.extend_from_slice(PROMPT);
-        line.show(&Functions::UNIX, &mut text);
+        line.show(&EditingKeys::UNIX, &mut text);
         self.screen.put(&text);
     }
 
     /// Processes one key that is not sent to the remote host.
-    pub(super) fn attend(&mut self, key: u8, cx: &mut Cx<'_>) {
-        let Attention::Prompt(line) = &mut self.attention else {
-            self.attention = Attention::Session;
+    pub(super) fn take_prompt_key(&mut self, key: u8, cx: &mut Cx<'_>) {
+        let KeyTarget::Prompt(line) = &mut self.key_target else {
+            self.key_target = KeyTarget::Session;
             return self.letter(key, cx);
         };
         let mut echo = Vec::new();
-        let edited = line.key(key, &Functions::UNIX, &mut echo);
+        let edited = line.key(key, &EditingKeys::UNIX, &mut echo);
         let is_empty = line.is_empty();
         self.screen.put(&echo);
         match edited {
-            Edited::Taken => {}
-            Edited::Ended => {
-                let line = line_of(&mut self.attention);
+            KeyEffect::Taken => {}
+            KeyEffect::Ended => {
+                let line = take_line(&mut self.key_target);
                 self.execute(&line, cx);
             }
-            Edited::Control(END) if is_empty => self.stage = Stage::Left,
-            Edited::Control(SUSPEND) => self.suspend(cx),
-            Edited::Control(control)
-                if control == GIVE_UP || Some(control) == self.settings.escape.0 =>
+            KeyEffect::Control(END_OF_FILE) if is_empty => self.stage = Stage::LocalClosed,
+            KeyEffect::Control(SUSPEND) => self.suspend(cx),
+            KeyEffect::Control(control)
+                if control == CANCEL || Some(control) == self.settings.escape.0 =>
             {
                 self.screen.put(b"\r\n");
                 self.return_to_session();
             }
-            Edited::Control(_) => self.screen.put(b"\x07"),
+            KeyEffect::Control(_) => self.screen.put(b"\x07"),
         }
     }
 
     fn execute(&mut self, line: &str, cx: &mut Cx<'_>) {
         match Command::parse(line) {
-            Ok(Command::Status) => return self.inquire(cx),
+            Ok(Command::Status) => return self.request_status(cx),
             Ok(Command::Help) => return self.show_help(),
-            Err(error) => return self.tell(&error.to_string()),
+            Err(error) => return self.show_message(&error.to_string()),
             Ok(Command::Suspend) => return self.suspend(cx),
-            Ok(Command::Close) => self.stage = Stage::Left,
-            Ok(Command::Reconnect) => self.stage = Stage::Again,
+            Ok(Command::Close) => self.stage = Stage::LocalClosed,
+            Ok(Command::Reconnect) => self.stage = Stage::Reconnect,
             Ok(Command::Return) => {}
-            Ok(Command::Send(sent)) => {
-                if !self.send_command(sent, cx) {
-                    return self.tell(match self.is_telnet() {
+            Ok(Command::Send(argument)) => {
+                if !self.send_command(argument, cx) {
+                    return self.show_message(match self.is_telnet() {
                         true => "The remote host accepts no data at present: try again later.",
                         false => "This command needs Telnet, which this connection does not use.",
                     });
                 }
             }
             Ok(Command::Set(setting)) => self.set(setting, cx),
-            Ok(Command::Toggle(toggled)) => self.toggle(toggled, cx),
+            Ok(Command::Toggle(argument)) => self.toggle(argument, cx),
         }
         self.return_to_session();
     }
 
     /// Runs a single-letter command of 1982; a second escape character is sent.
     fn letter(&mut self, key: u8, cx: &mut Cx<'_>) {
-        let telnet = |command| Sent::Telnet(command);
+        let telnet = |command| SendArgument::Telnet(command);
         match key {
             b'a' => _ = self.send_command(telnet(TelnetCommand::AreYouThere), cx),
             b'b' => _ = self.send_command(telnet(TelnetCommand::Break), cx),
-            b'c' | b'q' => self.stage = Stage::Left,
+            b'c' | b'q' => self.stage = Stage::LocalClosed,
             b'e' => self.set(Setting::Mode(Mode::Character), cx),
             b'E' => self.set(Setting::Mode(Mode::Line), cx),
             b'l' => self.settings.echo = Echo::Local,
             b'r' => self.settings.echo = Echo::Remote,
-            b's' => self.inquire(cx),
+            b's' => self.request_status(cx),
             b'x' => self.send_line_now(cx),
             b'?' => self.show_help(),
             SUSPEND => self.suspend(cx),
-            key if Some(key) == self.settings.escape.0 => _ = self.send_command(Sent::Escape, cx),
+            key if Some(key) == self.settings.escape.0 => {
+                _ = self.send_command(SendArgument::Escape, cx);
+            }
             _ => self.screen.put(b"\x07"),
         }
     }
 
-    /// Sends a command; returns whether there was room for it.
-    fn send_command(&mut self, sent: Sent, cx: &mut Cx<'_>) -> bool {
-        match (sent, self.settings.escape.0) {
-            (Sent::Telnet(command), _) => self.command(command, cx),
-            (Sent::Escape, Some(key)) => {
+    /// Sends a command; returns `false` if the connection cannot accept the command.
+    fn send_command(&mut self, argument: SendArgument, cx: &mut Cx<'_>) -> bool {
+        match (argument, self.settings.escape.0) {
+            (SendArgument::Telnet(command), _) => self.command(command, cx),
+            (SendArgument::Escape, Some(key)) => {
                 self.send(&[key], cx);
                 true
             }
-            (Sent::Escape, None) => true,
+            (SendArgument::Escape, None) => true,
         }
     }
 
@@ -161,34 +163,34 @@ impl Login {
             Setting::Predict(predict) => self.set_prediction(predict, cx),
             Setting::Mode(mode) => {
                 self.settings.mode = mode;
-                if !self.is_by_line() {
+                if !self.is_line_mode() {
                     self.send_line_now(cx);
                 }
             }
         }
     }
 
-    fn toggle(&mut self, toggled: Toggled, cx: &mut Cx<'_>) {
-        match toggled {
-            Toggled::LocalEcho => {
-                self.settings.echo = if self.echoes_here() { Echo::Remote } else { Echo::Local };
+    fn toggle(&mut self, argument: ToggleArgument, cx: &mut Cx<'_>) {
+        match argument {
+            ToggleArgument::LocalEcho => {
+                self.settings.echo = if self.echoes_locally() { Echo::Remote } else { Echo::Local };
             }
-            Toggled::Line => {
-                let mode = if self.is_by_line() { Mode::Character } else { Mode::Line };
+            ToggleArgument::Line => {
+                let mode = if self.is_line_mode() { Mode::Character } else { Mode::Line };
                 self.set(Setting::Mode(mode), cx);
             }
-            Toggled::StatusLine => self.toggle_status_line(cx),
-            Toggled::Inspect => {
+            ToggleArgument::StatusLine => self.toggle_status_line(cx),
+            ToggleArgument::Inspect => {
                 self.settings.inspects = !self.settings.inspects;
-                let is_wanted = self.settings.inspects || self.tape.wants_notes();
+                let is_wanted = self.settings.inspects || self.logs.wants_notes();
                 self.telnet.set_inspection(is_wanted);
             }
-            Toggled::Binary => {
-                let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY)
-                    || self.telnet.is_enabled(Side::Him, OptionCode::BINARY);
+            ToggleArgument::Binary => {
+                let is_binary = self.telnet.is_enabled(Side::Local, OptionCode::BINARY)
+                    || self.telnet.is_enabled(Side::Remote, OptionCode::BINARY);
                 self.ask_binary(!is_binary, cx);
             }
-            Toggled::CrLf => {
+            ToggleArgument::CrLf => {
                 let is_crlf = self.line_end() == EndOfLine::CrLf;
                 let end = if is_crlf { EndOfLine::CrNul } else { EndOfLine::CrLf };
                 self.settings.line_end = LineEnd(Some(end));
@@ -199,34 +201,36 @@ impl Login {
     /// Suspends the process until the user resumes it, and then returns to the session.
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
-        self.lend_screen();
+        self.suspend_screen();
         self.pass_prediction(cx);
         self.drain_display(cx);
         self.disturb_prediction();
         let left = cx.meter.enter(Account::Outside);
-        let suspended = self.near.suspend();
+        let suspended = self.terminal.suspend();
         cx.meter.enter(left);
         match suspended {
             Ok(()) => self.return_to_session(),
             Err(_) => {
-                self.tell("Cannot suspend plumb: the shell that started it cannot resume it.");
+                self.show_message(
+                    "Cannot suspend plumb: the shell that started it cannot resume it.",
+                );
             }
         }
     }
 
     fn return_to_session(&mut self) {
-        self.attention = Attention::Session;
+        self.key_target = KeyTarget::Session;
         self.screen.release();
     }
 
     /// Displays a message and prompts for the next command.
-    fn tell(&mut self, sentence: &str) {
-        let mut page = Page::new(self.window.0);
+    fn show_message(&mut self, sentence: &str) {
+        let mut page = WrappedText::new(self.window.0);
         page.sentence(sentence);
         self.show(page);
     }
 
-    fn show(&mut self, page: Page) {
+    fn show(&mut self, page: WrappedText) {
         if self.screen.is_in_line() {
             self.screen.put(b"\r\n");
         }
@@ -235,7 +239,7 @@ impl Login {
     }
 
     fn show_help(&mut self) {
-        let mut page = Page::new(self.window.0);
+        let mut page = WrappedText::new(self.window.0);
         let help = match self.settings.keys {
             Keys::Prompt => HELP,
             Keys::Letters => LETTERS_HELP,
@@ -250,24 +254,24 @@ impl Login {
         self.show(page);
     }
 
-    fn inquire(&mut self, cx: &mut Cx<'_>) {
+    fn request_status(&mut self, cx: &mut Cx<'_>) {
         cx.meter.settle();
-        self.inquiry = Some(Inquiry { now: cx.now, accounts: cx.meter.accounts() });
+        self.status_request = Some(StatusRequest { now: cx.now, accounts: cx.meter.accounts() });
     }
 
-    /// Displays the carrier's status together with the local one.
-    pub(super) fn answer_inquiry(&mut self, carrier: &CarrierStatus) {
-        if let Some(inquiry) = self.inquiry.take() {
-            let page = status::page(self, inquiry, carrier);
+    /// Displays the carrier's status together with the status of this session.
+    pub(super) fn show_status(&mut self, carrier: &CarrierStatus) {
+        if let Some(status_request) = self.status_request.take() {
+            let page = status_page::page(self, status_request, carrier);
             self.show(page);
         }
     }
 }
 
-/// Returns the command line and starts an empty one.
-fn line_of(attention: &mut Attention) -> String {
-    match attention {
-        Attention::Prompt(line) => String::from_utf8_lossy(&line.take()).into_owned(),
-        Attention::Session | Attention::Letter => String::new(),
+/// Returns the command line and starts an empty command line.
+fn take_line(key_target: &mut KeyTarget) -> String {
+    match key_target {
+        KeyTarget::Prompt(line) => String::from_utf8_lossy(&line.take()).into_owned(),
+        KeyTarget::Session | KeyTarget::Letter => String::new(),
     }
 }

@@ -11,7 +11,7 @@
 //! with the predictor's additions. The predictor may run several times before one write, because an
 //! acknowledgment of an echo refers to all text before it.
 
-use super::column::Column;
+use super::cursor_column::CursorColumn;
 use os::output::Output;
 use os::tty::set_display_reset;
 use protocols::Cx;
@@ -23,11 +23,11 @@ use std::io;
 use std::time::Duration;
 
 /// Maximum number of held bytes. Our choice: about thirty screenfuls.
-const HELD_LIMIT: usize = 64 * 1024;
+const HELD_MAX_BYTES: usize = 64 * 1024;
 
 /// Maximum number of bytes of the program's own text (local echo, prompt, bell) that are queued for
 /// a blocked display. Our choice: more than all help pages.
-const OWN_LIMIT: usize = 256 * 1024;
+const LOCAL_TEXT_MAX_BYTES: usize = 256 * 1024;
 
 /// Output queue of the standard output.
 #[derive(Debug, Default)]
@@ -42,12 +42,12 @@ pub(super) struct Screen {
     is_blocked: bool,
     /// Bytes of the program's own text that were dropped and are not counted yet.
     dropped: usize,
-    /// Held output, while output is held.
+    /// Held output of the remote host; `None` while output is displayed.
     held: Option<Vec<u8>>,
     /// Whether the cursor is within a line.
     is_in_line: bool,
     /// Column of the cursor, while it is tracked.
-    column: Option<Column>,
+    column: Option<CursorColumn>,
     /// Filter between the remote host and a terminal.
     filter: Option<Filter>,
 }
@@ -59,7 +59,7 @@ impl Screen {
     }
 
     /// Appends output of the remote host. Returns whether held output had to be displayed.
-    pub(super) fn put_far(&mut self, text: &[u8], now: Instant) -> bool {
+    pub(super) fn put_remote(&mut self, text: &[u8], now: Instant) -> bool {
         let mut filter = self.filter.take();
         let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
         let was_shown = self.put_passed(passed);
@@ -79,7 +79,8 @@ impl Screen {
     /// Resets the modes of the terminal that the remote host has set.
     pub(super) fn restore(&mut self) {
         if let Some(filter) = &mut self.filter {
-            let (bytes, is_in_line) = (filter.restore(), self.is_in_line);
+            let bytes = filter.restore();
+            let is_in_line = self.is_in_line;
             _ = filter.changed_reset().map(|reset| set_display_reset(&reset));
             self.append(&bytes);
             self.is_in_line = is_in_line;
@@ -92,7 +93,7 @@ impl Screen {
             return false;
         };
         held.extend_from_slice(text);
-        if held.len() <= HELD_LIMIT {
+        if held.len() <= HELD_MAX_BYTES {
             return false;
         }
         let held = std::mem::take(held);
@@ -103,7 +104,7 @@ impl Screen {
 
     /// Appends text of plumb itself. Text above the limit for a blocked display is dropped.
     pub(super) fn put(&mut self, text: &[u8]) {
-        if self.is_blocked && self.incoming.len() + self.outgoing.len() > OWN_LIMIT {
+        if self.is_blocked && self.incoming.len() + self.outgoing.len() > LOCAL_TEXT_MAX_BYTES {
             self.dropped += text.len();
             return;
         }
@@ -127,7 +128,7 @@ impl Screen {
 
     /// Returns the column of the cursor, if it is tracked and known.
     pub(super) fn column(&self) -> Option<usize> {
-        self.column.and_then(Column::get)
+        self.column.and_then(CursorColumn::get)
     }
 
     /// Starts to hold the output of the remote host.
@@ -191,8 +192,8 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::BrokenPipe`] if the reader of the display has gone, and other
-    /// errors of `write(2)`.
+    /// Returns [`io::ErrorKind::BrokenPipe`] if the reader of the standard output has gone, and
+    /// other errors of `write(2)`.
     pub(super) fn flush(&mut self, output: &Output, cx: &mut Cx<'_>) -> io::Result<()> {
         cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped) as u64);
         // Without a predictor, text moves directly to `outgoing`.
@@ -243,10 +244,10 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_is_held_is_shown_when_it_is_released() {
+    fn held_output_is_displayed_when_it_is_released() {
         let mut screen = Screen::default();
         screen.hold();
-        assert!(!screen.put_far(b"later", Instant::ZERO));
+        assert!(!screen.put_remote(b"later", Instant::ZERO));
         screen.put(b"now ");
         assert_eq!(screen.waiting(), b"now ");
         screen.release();
@@ -254,29 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_beyond_the_limit_is_shown_at_once_and_whole() {
+    fn held_output_above_the_limit_is_displayed_at_once_and_completely() {
         let mut screen = Screen::default();
         screen.hold();
-        assert!(!screen.put_far(&vec![b'a'; HELD_LIMIT], Instant::ZERO));
-        assert!(screen.put_far(b"b", Instant::ZERO));
-        assert_eq!(screen.waiting().len(), 2 + HELD_LIMIT + 1);
+        assert!(!screen.put_remote(&vec![b'a'; HELD_MAX_BYTES], Instant::ZERO));
+        assert!(screen.put_remote(b"b", Instant::ZERO));
+        assert_eq!(screen.waiting().len(), 2 + HELD_MAX_BYTES + 1);
         assert!(screen.waiting().ends_with(b"ab"));
     }
 
     fn cx_of<T>(run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
-        run(&mut crate::carry::Bench::new(false).unwrap().cx())
+        run(&mut crate::carrier::EngineContext::new(false).unwrap().cx())
     }
 
     #[test]
-    fn a_display_without_room_keeps_the_rest_and_gets_it_in_order() {
+    fn a_full_display_receives_the_rest_later_and_in_order() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let output = Output::to(writer.as_fd()).unwrap();
         let text: Vec<u8> = (0..300_000_u32).map(|count| count.to_le_bytes()[0]).collect();
         let mut screen = Screen::default();
-        screen.put_far(&text, Instant::ZERO);
+        screen.put_remote(&text, Instant::ZERO);
         cx_of(|cx| screen.flush(&output, cx)).unwrap();
         assert!(screen.is_blocked());
-        let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+        let mut read = Vec::new();
+        let mut buffer = [0; 4096];
         while read.len() < text.len() {
             let count = rustix::io::read(&reader, &mut buffer).unwrap();
             read.extend_from_slice(&buffer[..count]);
@@ -286,20 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn own_text_for_a_blocked_display_is_dropped_above_the_limit_and_remote_text_is_not() {
+    fn for_a_blocked_display_local_text_above_the_limit_is_dropped_and_remote_text_is_not() {
         let mut screen = Screen { is_blocked: true, ..Screen::default() };
-        screen.put_far(&vec![b'a'; OWN_LIMIT + 1], Instant::ZERO);
+        screen.put_remote(&vec![b'a'; LOCAL_TEXT_MAX_BYTES + 1], Instant::ZERO);
         screen.put(b"own");
-        screen.put_far(b"b", Instant::ZERO);
-        assert_eq!((screen.waiting().len(), screen.dropped), (OWN_LIMIT + 2, 3));
+        screen.put_remote(b"b", Instant::ZERO);
+        assert_eq!((screen.waiting().len(), screen.dropped), (LOCAL_TEXT_MAX_BYTES + 2, 3));
     }
 
     #[test]
-    fn a_display_that_takes_nothing_does_not_keep_the_program_from_ending() {
+    fn a_display_that_accepts_nothing_does_not_prevent_the_exit() {
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let output = Output::to(writer.as_fd()).unwrap();
         let mut screen = Screen::default();
-        screen.put_far(&vec![b'a'; 1 << 20], Instant::ZERO);
+        screen.put_remote(&vec![b'a'; 1 << 20], Instant::ZERO);
         cx_of(|cx| screen.drain(&output, Some(Duration::ZERO), cx)).unwrap();
         assert!(screen.is_empty());
     }

@@ -1,27 +1,27 @@
 //! One login: Telnet on one side, the user's keyboard and screen on the other.
 //!
 //! ```text
-//!   keyboard ──► attention ──┬─► line or characters ──► Telnet ──► carrier
-//!      (near)                └─► prompt (`prompt`)                    │
+//!   keyboard ──► key target ─┬─► line or characters ──► Telnet ──► carrier
+//!      (local)               └─► prompt (`prompt`)                    │
 //!   screen ◄── held while at the prompt ◄── Telnet ◄──────────────────┘
 //! ```
 //!
 //! Typed data goes to the remote host, up to the escape character; the prompt handles what follows.
 //! Piped input has no escape character: it is passed through, and its end closes the local half of
 //! the connection. The carrier determines the order of a turn: input, application, output; the
-//! screen is written once per turn. `typing` processes keys, and `far` processes the data of the
+//! screen is written once per turn. `typing` processes keys, and `remote` processes the data of the
 //! remote host.
 
+use super::emulated_terminal::{EmulatedTerminal, StatusLine};
 use super::encoding::{Decoder, Encoder};
-use super::line::Line;
-use super::near::{Near, Read};
-use super::painted::{Painted, StatusLine};
-use super::prompt::{Attention, Inquiry};
+use super::line_editor::LineEditor;
+use super::logging::SessionLogs;
+use super::prompt::{KeyTarget, StatusRequest};
 use super::screen::Screen;
 use super::script::Runner;
-use super::settings::{Echo, Mode, Protocol, Settings, TlsUse};
-use super::tape::Tape;
-use crate::carry::{CarrierStatus, Secured, Session};
+use super::session_settings::{Echo, Mode, Protocol, Settings, TlsUse};
+use super::terminal_input::{LocalTerminal, Read};
+use crate::carrier::{CarrierStatus, Session, TlsParameters};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
 use protocols::Cx;
@@ -37,7 +37,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Maximum number of typed bytes queued for a remote host that accepts none. Our choice: a long
 /// paste.
-const UNSENT_LIMIT: usize = 64 * 1024;
+const UNSENT_MAX_BYTES: usize = 64 * 1024;
 /// Window size if it is unknown.
 const WINDOW: (u16, u16) = (80, 24);
 const BELL: &[u8] = b"\x07";
@@ -54,11 +54,11 @@ pub(super) enum Stage {
     /// Only queued data is still sent.
     Closing,
     /// The user has ended the session.
-    Left,
+    LocalClosed,
     /// The user has requested a new connection.
-    Again,
+    Reconnect,
     /// The display has been closed.
-    Unread,
+    DisplayClosed,
 }
 
 /// Traffic of a session.
@@ -83,20 +83,20 @@ pub(super) struct Login {
     pub(super) inflater: Decompressor,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
-    pub(super) tape: Tape,
+    pub(super) logs: SessionLogs,
     pub(super) settings: Settings,
-    pub(super) near: Near,
+    pub(super) terminal: LocalTerminal,
     pub(super) screen: Screen,
-    pub(super) attention: Attention,
+    pub(super) key_target: KeyTarget,
     /// Partial line, while whole lines are sent.
-    pub(super) line: Line,
-    /// Input that Telnet had no room for.
+    pub(super) line: LineEditor,
+    /// Input that did not fit into Telnet's output queue.
     unsent: Vec<u8>,
     has_room: bool,
     /// Whether the last byte from a pipe was a CR, which is kept until the next byte.
     pub(super) has_cr: bool,
     /// Whether the last displayed byte was a CR.
-    pub(super) has_shown_cr: bool,
+    pub(super) last_was_cr: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
     pub(super) window: (u16, u16),
@@ -107,15 +107,15 @@ pub(super) struct Login {
     /// Address of the connection that is being opened.
     address: Option<SocketAddr>,
     /// Status request from the prompt, to be answered by the carrier.
-    pub(super) inquiry: Option<Inquiry>,
+    pub(super) status_request: Option<StatusRequest>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
     /// Reason for which the session was ended because of the remote host.
     pub(super) refusal: Option<String>,
     /// Security parameters of the connection, if it uses TLS.
-    pub(super) secured: Option<Secured>,
+    pub(super) secured: Option<TlsParameters>,
     /// Whether the server has used TLS before.
-    pub(super) had_tls: bool,
+    pub(super) had_tls_before: bool,
     /// Whether START_TLS is agreed and the carrier not notified yet.
     pub(super) starts_tls: bool,
     /// Deadline for the remote host to agree to START_TLS, if TLS is required.
@@ -125,35 +125,36 @@ pub(super) struct Login {
     /// Exit status of the script, and the reason of a failure.
     pub(super) script_end: Option<(u8, Option<String>)>,
     /// Emulated terminal, if there is one.
-    pub(super) painted: Option<Painted>,
+    pub(super) emulator: Option<EmulatedTerminal>,
     /// Whether the emulated terminal has changed since it was last drawn.
-    pub(super) is_unpainted: bool,
+    pub(super) needs_redraw: bool,
     /// Status line, if it is displayed.
     pub(super) status_line: Option<StatusLine>,
     /// Echo predictor, if it is enabled.
     pub(super) predictor: Option<Predictor>,
-    /// Positions in the stream, each with the number of the last key before it, while echoes are
-    /// acknowledged.
+    /// Positions in the sent stream, each with the number of the last key before it, while echoes
+    /// are acknowledged.
     pub(super) sent: VecDeque<(u64, u64)>,
     /// Notices queued for the emulated terminal.
-    pub(super) asides: Vec<String>,
+    pub(super) notices: Vec<String>,
     /// Whether the serial line must send a BREAK.
     pub(super) wants_break: bool,
     /// End of the BREAK at a console server.
     pub(super) break_until: Option<Instant>,
-    /// Time until which received output is dropped, unless the remote host marks the end earlier.
+    /// Time until which received output is dropped, unless the answer to the timing mark arrives
+    /// earlier.
     pub(super) drops_until: Option<Instant>,
-    /// Time until which typed data waits for the remote host's answer about BINARY, unless it
-    /// arrives earlier.
+    /// Deadline for the remote host's answer about BINARY, for which typed data waits.
     pub(super) binary_until: Option<Instant>,
 }
 
 impl Login {
     /// Creates a login; `peer` describes the remote host in messages.
-    pub(super) fn new(settings: Settings, near: Near, peer: String) -> Self {
-        let window = super::near::window().map_or(WINDOW, |window| (window.columns, window.rows));
-        let far_window = super::far::far_window(&settings, window);
-        let telnet = super::far::telnet(&settings, far_window, false);
+    pub(super) fn new(settings: Settings, terminal: LocalTerminal, peer: String) -> Self {
+        let window =
+            super::terminal_input::window().map_or(WINDOW, |window| (window.columns, window.rows));
+        let remote_window = super::remote::remote_window(&settings, window);
+        let telnet = super::remote::telnet(&settings, remote_window, false);
         Self {
             telnet,
             raw: Vec::new(),
@@ -161,37 +162,37 @@ impl Login {
             screen: Screen::filtered(settings.filter),
             decoder: Decoder::new(settings.encoding),
             encoder: Encoder::new(settings.encoding),
-            tape: Tape::default(),
+            logs: SessionLogs::default(),
             settings,
-            near,
-            attention: Attention::Session,
-            line: Line::default(),
+            terminal,
+            key_target: KeyTarget::Session,
+            line: LineEditor::default(),
             unsent: Vec::new(),
             has_room: false,
             has_cr: false,
-            has_shown_cr: false,
+            last_was_cr: false,
             stage: Stage::Opening,
             traffic: Traffic::default(),
             window,
             peer,
             greeting: None,
             address: None,
-            inquiry: None,
+            status_request: None,
             calibration: Calibration::start(),
             failure: None,
             refusal: None,
             secured: None,
-            had_tls: false,
+            had_tls_before: false,
             starts_tls: false,
             tls_until: None,
             script: None,
             script_end: None,
-            painted: None,
-            is_unpainted: false,
+            emulator: None,
+            needs_redraw: false,
             status_line: None,
             predictor: None,
             sent: VecDeque::new(),
-            asides: Vec::new(),
+            notices: Vec::new(),
             wants_break: false,
             break_until: None,
             binary_until: None,
@@ -200,9 +201,10 @@ impl Login {
     }
 
     /// Resets the login for a new connection: all negotiated state is discarded.
-    pub(super) fn renewed(self) -> Self {
-        let (tape, script) = (self.tape, self.script);
-        Self { tape, script, ..Self::new(self.settings, self.near, self.peer) }
+    pub(super) fn for_reconnect(self) -> Self {
+        let logs = self.logs;
+        let script = self.script;
+        Self { logs, script, ..Self::new(self.settings, self.terminal, self.peer) }
     }
 
     /// Sets the message that is printed on stderr when the connection is open.
@@ -211,12 +213,12 @@ impl Login {
     }
 
     /// Returns whether whole lines are sent.
-    pub(super) fn is_by_line(&self) -> bool {
-        let is_on = |option| self.telnet.is_enabled(Side::Him, option);
+    pub(super) fn is_line_mode(&self) -> bool {
+        let is_on = |option| self.telnet.is_enabled(Side::Remote, option);
         match (self.settings.mode, self.settings.protocol) {
             (Mode::Character, _) => false,
             (Mode::Line, _) | (Mode::Automatic, Protocol::Tcp) => true,
-            (Mode::Automatic, Protocol::Line | Protocol::ComPort(_)) => false,
+            (Mode::Automatic, Protocol::Serial | Protocol::ComPort(_)) => false,
             (Mode::Automatic, Protocol::Telnet) => {
                 let is_half_duplex =
                     !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD);
@@ -226,23 +228,23 @@ impl Login {
     }
 
     /// Returns whether typed text is echoed locally.
-    pub(super) fn echoes_here(&self) -> bool {
+    pub(super) fn echoes_locally(&self) -> bool {
         match (self.settings.echo, self.settings.protocol) {
             (Echo::Automatic, Protocol::Telnet) => self.telnet.echoes_locally(),
             (Echo::Automatic, Protocol::Tcp) | (Echo::Local, _) => true,
-            (Echo::Automatic, Protocol::Line | Protocol::ComPort(_)) | (Echo::Remote, _) => false,
+            (Echo::Automatic, Protocol::Serial | Protocol::ComPort(_)) | (Echo::Remote, _) => false,
         }
     }
 
     /// Returns the encoding of the key at the end of a line.
     pub(super) fn line_end(&self) -> EndOfLine {
-        let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY);
+        let is_binary = self.telnet.is_enabled(Side::Local, OptionCode::BINARY);
         if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
         {
             // RFC 856: CR LF would be two characters, and two line ends for a Unix terminal.
             return EndOfLine::Lf;
         }
-        self.settings.line_end.when(self.is_by_line())
+        self.settings.line_end.when(self.is_line_mode())
     }
 
     /// Starts the session after the connection has opened.
@@ -251,7 +253,7 @@ impl Login {
         self.traffic.opened_at = Some(cx.now);
         self.set_up_screen(cx);
         self.begin_prediction();
-        self.tape.begin(cx.now);
+        self.logs.begin(cx.now);
         if self.awaits_tls() {
             self.tls_until = Some(cx.now + self.settings.timeout);
         }
@@ -265,22 +267,23 @@ impl Login {
 
     /// Puts the terminal into raw mode and prints the greeting. The keyboard is therefore ready
     /// once the greeting is visible.
-    fn welcome(&mut self) {
+    fn print_greeting(&mut self) {
         if self.script.is_none() {
             self.take_terminal();
         }
-        if let (Some(named), Some(address)) = (self.greeting.take(), self.address) {
-            let (way, escape) = (named(address), self.settings.escape);
-            let end = if self.near.is_raw() { "\r\n" } else { "\n" };
-            let left = if self.near.is_raw() { "\r" } else { "" };
-            super::say(&format!("Connected to {way}.{end}Escape character is {escape}.{left}"));
+        if let (Some(greeting), Some(address)) = (self.greeting.take(), self.address) {
+            let host = greeting(address);
+            let escape = self.settings.escape;
+            let end = if self.terminal.is_raw() { "\r\n" } else { "\n" };
+            let left = if self.terminal.is_raw() { "\r" } else { "" };
+            super::say(&format!("Connected to {host}.{end}Escape character is {escape}.{left}"));
         }
     }
 
     /// Puts the terminal into raw mode, so that each key arrives at once.
     pub(super) fn take_terminal(&mut self) {
         if self.settings.is_interactive
-            && let Err(error) = self.near.set_raw()
+            && let Err(error) = self.terminal.set_raw()
         {
             self.failure = Some(error.into());
         }
@@ -289,12 +292,12 @@ impl Login {
     /// Ends the session because the remote host does not meet a requirement.
     pub(super) fn refuse(&mut self, why: String) {
         self.refusal.get_or_insert(why);
-        self.stage = Stage::Left;
+        self.stage = Stage::LocalClosed;
     }
 
     /// Requests or ends BINARY in both directions (RFC 856).
     pub(super) fn ask_binary(&mut self, enable: bool, cx: &mut Cx<'_>) {
-        for side in [Side::Us, Side::Him] {
+        for side in [Side::Local, Side::Remote] {
             // Ignored: the option is in that state or requested already.
             _ = self.telnet.ask(side, OptionCode::BINARY, enable, cx);
         }
@@ -310,12 +313,12 @@ impl Login {
         self.send(&encoded, cx);
     }
 
-    /// Passes data to Telnet and queues the rest that Telnet has no room for.
+    /// Passes data to Telnet and queues the part that does not fit into Telnet's output queue.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let may_go = self.unsent.is_empty() && self.binary_until.is_none();
-        let taken = if may_go { self.give(data, cx) } else { 0 };
-        let rest = data.get(taken..).unwrap_or_default();
-        if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_LIMIT {
+        let accepted = if may_go { self.queue_output(data, cx) } else { 0 };
+        let rest = data.get(accepted..).unwrap_or_default();
+        if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_MAX_BYTES {
             // Input must still be read for the escape character while the remote host accepts
             // nothing.
             return self.screen.put(BELL);
@@ -324,29 +327,29 @@ impl Login {
     }
 
     /// Releases the data that has waited for the remote host's answer about BINARY.
-    pub(super) fn end_wait_for_binary(&mut self) {
+    pub(super) fn end_binary_wait(&mut self) {
         self.has_room |= self.binary_until.take().is_some();
     }
 
     fn take_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let left = cx.meter.enter(Account::Interrupt);
-        let read = self.near.read();
+        let read = self.terminal.read();
         cx.meter.enter(Account::Terminal);
         match read.context("cannot read the standard input")? {
             Read::Nothing => {}
             Read::Some(count) => {
-                let buffer = self.near.take_buffer();
+                let buffer = self.terminal.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
-                self.tape.input(data, cx.now);
+                self.logs.input(data, cx.now);
                 cx.meter.transaction();
                 if self.settings.is_interactive {
                     self.typed(data, cx);
                 } else {
                     self.piped(data, cx);
                 }
-                self.near.put_back(buffer);
+                self.terminal.put_back(buffer);
             }
-            Read::End if self.settings.is_interactive => self.stage = Stage::Unread,
+            Read::End if self.settings.is_interactive => self.stage = Stage::DisplayClosed,
             Read::End => self.end_pipe(cx),
         }
         cx.meter.enter(left);
@@ -354,19 +357,19 @@ impl Login {
     }
 
     /// Prepares the output for the next write.
-    pub(super) fn compose(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn prepare_output(&mut self, cx: &mut Cx<'_>) {
         self.take_records(cx);
-        self.paint();
+        self.render();
         self.pass_prediction(cx);
     }
 
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let left = cx.meter.enter(Account::Interrupt);
-        let written = self.screen.flush(self.near.output(), cx);
+        let written = self.screen.flush(self.terminal.output(), cx);
         cx.meter.enter(left);
         match written {
             // The reader of the pipe has gone, or the terminal window was closed.
-            Err(error) if is_hang_up(&error) => self.stage = Stage::Unread,
+            Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
             written => written.context("cannot write to the standard output")?,
         }
         Ok(())
@@ -377,13 +380,13 @@ impl Login {
     pub(super) fn drain_display(&mut self, cx: &mut Cx<'_>) {
         let limit = self.settings.is_interactive.then_some(DISPLAY_DRAIN_TIMEOUT);
         // Ignored: an error has no effect at the end of a session or before a suspension.
-        _ = self.screen.drain(self.near.output(), limit, cx);
+        _ = self.screen.drain(self.terminal.output(), limit, cx);
     }
 
     fn take_window(&mut self, cx: &mut Cx<'_>) {
-        if let Some(window) = self.near.new_window() {
+        if let Some(window) = self.terminal.new_window() {
             self.window = (window.columns, window.rows);
-            self.tape.resize(self.window, cx.now);
+            self.logs.resize(self.window, cx.now);
             self.fit_screen(cx);
             self.resize_prediction();
         }
@@ -394,7 +397,7 @@ impl Stream for Login {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
         if !self.awaits_tls() {
-            self.welcome();
+            self.print_greeting();
             self.run_script(cx);
         }
     }
@@ -402,14 +405,14 @@ impl Stream for Login {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.traffic.bytes_in += data.len() as u64;
         let left = cx.meter.enter(Account::Terminal);
-        self.hear(data, cx);
+        self.process_received(data, cx);
         self.run_script(cx);
         cx.meter.enter(left);
     }
 
     fn wants_data(&self) -> bool {
         // An emulated terminal accepts all data and displays only its latest state.
-        self.painted.is_some() || !self.screen.is_blocked()
+        self.emulator.is_some() || !self.screen.is_blocked()
     }
 
     fn urgent(&mut self, is_ahead: bool) {
@@ -465,8 +468,8 @@ impl Stream for Login {
         if self.binary_until.is_some() {
             self.unsent = unsent;
         } else if !unsent.is_empty() {
-            let taken = self.give(&unsent, cx);
-            self.unsent.extend_from_slice(unsent.get(taken..).unwrap_or_default());
+            let accepted = self.queue_output(&unsent, cx);
+            self.unsent.extend_from_slice(unsent.get(accepted..).unwrap_or_default());
         }
         self.run_script(cx);
         if let Some(line) = &mut self.status_line {
@@ -502,10 +505,10 @@ impl Stream for Login {
 
 impl Session for Login {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
-        self.near.inputs()
+        self.terminal.inputs()
     }
 
-    fn reached(&mut self, address: SocketAddr) {
+    fn set_remote_address(&mut self, address: SocketAddr) {
         self.address = Some(address);
     }
 
@@ -513,27 +516,27 @@ impl Session for Login {
         match self.stage {
             Stage::Opening => false,
             Stage::Open if self.awaits_tls() => false,
-            Stage::Open if self.script.is_some() && index == self.near.keyboard() => false,
-            Stage::Open if index == self.near.keyboard() && !self.settings.is_interactive => {
+            Stage::Open if self.script.is_some() && index == self.terminal.keyboard() => false,
+            Stage::Open if index == self.terminal.keyboard() && !self.settings.is_interactive => {
                 self.unsent.is_empty()
             }
             Stage::Open => true,
             // The user may still want to leave a remote host that does not close.
             Stage::Closing => self.settings.is_interactive,
-            Stage::Left | Stage::Again | Stage::Unread => false,
+            Stage::LocalClosed | Stage::Reconnect | Stage::DisplayClosed => false,
         }
     }
 
     fn has_more_input(&self, index: usize) -> bool {
-        index == self.near.keyboard() && self.near.may_have_more()
+        index == self.terminal.keyboard() && self.terminal.may_have_more()
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
         // Keys typed after a window change are meant for the new size.
-        if index != self.near.keyboard() || self.near.has_new_window() {
+        if index != self.terminal.keyboard() || self.terminal.has_new_window() {
             self.take_window(cx);
         }
-        if index != self.near.keyboard() {
+        if index != self.terminal.keyboard() {
             return Ok(());
         }
         self.take_keyboard(cx)
@@ -546,10 +549,10 @@ impl Session for Login {
         if self.screen.is_blocked() {
             self.write_display(cx)?;
         }
-        // Frames of an emulated terminal are composed only while the display takes them: a slow one
-        // skips frames.
+        // Frames of an emulated terminal are composed only while the display accepts output, so a
+        // slow display skips frames.
         if !self.screen.is_blocked() {
-            self.compose(cx);
+            self.prepare_output(cx);
             if !self.screen.is_empty() {
                 self.write_display(cx)?;
             }
@@ -558,7 +561,7 @@ impl Session for Login {
     }
 
     fn display(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.near.output().as_fd())
+        Some(self.terminal.output().as_fd())
     }
 
     fn is_display_full(&self) -> bool {
@@ -569,39 +572,40 @@ impl Session for Login {
         std::mem::take(&mut self.starts_tls)
     }
 
-    fn secured(&mut self, how: Secured, cx: &mut Cx<'_>) {
+    fn tls_established(&mut self, parameters: TlsParameters, cx: &mut Cx<'_>) {
         let is_open = self.stage == Stage::Open;
         let was_awaited = self.awaits_tls();
-        self.tell_certificate(&how);
-        self.secured = Some(how);
+        self.notify_certificate(&parameters);
+        self.secured = Some(parameters);
         if is_open {
             // Options negotiated in plaintext may come from an attacker.
-            self.renew_telnet(cx);
+            self.restart_telnet(cx);
         }
         if is_open && was_awaited {
-            self.welcome();
+            self.print_greeting();
             self.run_script(cx);
         }
     }
 
-    fn takes_break(&mut self) -> bool {
+    fn take_break_request(&mut self) -> bool {
         std::mem::take(&mut self.wants_break)
     }
 
     fn take_status(&mut self, status: &CarrierStatus) {
         if let Some(line) = &mut self.status_line {
             line.take(status);
-            self.is_unpainted = true;
+            self.needs_redraw = true;
         }
-        self.answer_inquiry(status);
+        self.show_status(status);
     }
 
     fn wants_status(&self) -> bool {
-        self.inquiry.is_some() || self.status_line.as_ref().is_some_and(StatusLine::is_asking)
+        self.status_request.is_some()
+            || self.status_line.as_ref().is_some_and(StatusLine::is_requested)
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Left | Stage::Again | Stage::Unread)
+        matches!(self.stage, Stage::LocalClosed | Stage::Reconnect | Stage::DisplayClosed)
     }
 }
 

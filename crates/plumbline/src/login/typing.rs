@@ -1,9 +1,9 @@
 //! Processing of keys and piped input: local line editing, single characters, line ends.
 
-use super::line::{Edited, Functions};
-use super::prompt::Attention;
+use super::line_editor::{EditingKeys, KeyEffect};
+use super::prompt::KeyTarget;
 use super::session::{Login, Stage};
-use super::settings::{LineEnd, Protocol};
+use super::session_settings::{LineEnd, Protocol};
 use protocols::Cx;
 use protocols::application::telnet::{Command, OptionCode, Side};
 
@@ -11,11 +11,11 @@ impl Login {
     /// Processes typed keys.
     pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
-        while !rest.is_empty() && !matches!(self.stage, Stage::Left | Stage::Again) {
-            let Attention::Session = self.attention else {
+        while !rest.is_empty() && !matches!(self.stage, Stage::LocalClosed | Stage::Reconnect) {
+            let KeyTarget::Session = self.key_target else {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();
                 rest = others;
-                self.attend(key.first().copied().unwrap_or_default(), cx);
+                self.take_prompt_key(key.first().copied().unwrap_or_default(), cx);
                 continue;
             };
             let escape = self.settings.escape.0;
@@ -38,13 +38,13 @@ impl Login {
         if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
             line.key(cx.now);
         }
-        if self.is_by_line() {
+        if self.is_line_mode() {
             // The editing keys cannot change while these keys are processed.
-            let functions = self.functions();
+            let editing_keys = self.editing_keys();
             for key in keys {
                 let is_literal = self.line.is_literal();
                 if is_literal || !self.take_signal(*key, cx) {
-                    self.line_key(*key, &functions, cx);
+                    self.line_key(*key, &editing_keys, cx);
                     if !is_literal {
                         self.forward(*key, cx);
                     }
@@ -72,10 +72,10 @@ impl Login {
         if keys.is_empty() {
             return;
         }
-        if self.take_painted_keys(keys, cx) {
+        if self.type_emulated(keys, cx) {
             return;
         }
-        if self.echoes_here() {
+        if self.echoes_locally() {
             let mut echo = Vec::new();
             keys.iter().for_each(|key| show_key(*key, &mut echo));
             self.show_echo(&echo, cx);
@@ -89,7 +89,7 @@ impl Login {
     pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let end = LineEnd::unencoded(self.line_end());
         // The engine encodes a CR as CR NUL, so most keys are sent unchanged.
-        if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
+        if end == b"\r" || self.telnet.is_enabled(Side::Local, OptionCode::BINARY) {
             return self.send_text(keys, cx);
         }
         for piece in keys.split_inclusive(|key| *key == b'\r') {
@@ -103,17 +103,17 @@ impl Login {
         }
     }
 
-    fn line_key(&mut self, key: u8, functions: &Functions, cx: &mut Cx<'_>) {
+    fn line_key(&mut self, key: u8, editing_keys: &EditingKeys, cx: &mut Cx<'_>) {
         let mut echo = Vec::new();
         self.line.begin_at(self.screen.column());
-        match self.line.key(key, functions, &mut echo) {
-            Edited::Taken => {}
-            Edited::Ended => {
+        match self.line.key(key, editing_keys, &mut echo) {
+            KeyEffect::Taken => {}
+            KeyEffect::Ended => {
                 let mut line = self.line.take();
                 line.extend_from_slice(LineEnd::unencoded(self.line_end()));
                 self.send_text(&line, cx);
             }
-            Edited::Control(control) => {
+            KeyEffect::Control(control) => {
                 show_key(control, &mut echo);
                 if control == INTERRUPT && self.is_telnet() {
                     // As at a Unix terminal, the line is discarded and the remote program
@@ -126,7 +126,7 @@ impl Login {
                 }
             }
         }
-        if self.echoes_here() {
+        if self.echoes_locally() {
             self.show_echo(&echo, cx);
         }
     }
@@ -137,14 +137,13 @@ impl Login {
         self.send_text(&line, cx);
     }
 
-    /// Converts and sends piped input: its lines end with LF, those sent with the selected line
-    /// end.
+    /// Converts and sends piped input: lines that end with LF are sent with the selected line end.
     pub(super) fn piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         if self.settings.is_binary {
             return self.send(data, cx);
         }
         // At the other end of a serial line is a terminal device, whose line end key is CR.
-        let is_line = matches!(self.settings.protocol, Protocol::Line | Protocol::ComPort(_));
+        let is_line = matches!(self.settings.protocol, Protocol::Serial | Protocol::ComPort(_));
         let end = LineEnd::unencoded(self.settings.line_end.when(!is_line));
         let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
         if std::mem::take(&mut self.has_cr) {

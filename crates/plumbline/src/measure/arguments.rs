@@ -1,8 +1,9 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
 use super::schedule::{Schedule, duration, large_size, size};
-use super::target::Subject;
-use crate::carry::{self, Family, Via};
+use super::target::Target;
+use crate::carrier::{self, Family, Route};
+use crate::heading;
 use anyhow::{Result, bail};
 use protocols::time::Duration;
 use std::path::PathBuf;
@@ -17,103 +18,99 @@ For a file server: connection, TLS, login and command separately from the data, 
 by file size, of existing files or, with --write, of files that are created and removed again. For \
 a recording: its content. For a running plumb: its activity, from its meters. The report also has \
 the six metrics of RFC 573: rate, response, processor time, failures to connect, availability and \
-accuracy. The last three need more than one try (--count, --for) and a known pattern (--pattern).";
-
-const EXAMPLES: &str = "\
-Examples:
-  plumb measure host
-  plumb measure --login me --html report.html telnets://host
-  plumb measure ftp://ftp.example.net/pub/image.iso
-  plumb measure --write --pattern ftpes://me@example.net/incoming/
-  plumb measure tftp://10.0.0.1/vmlinuz
-  plumb measure --bytes 4M --foretell 10G ftp://ftp.example.net/pub/image.iso
-  plumb measure --pattern serial:/dev/ttyUSB0?baud=115200
-  plumb measure session.cast
-  plumb measure --for 10s pid:4711
-  plumb measure --every 60s --for 1h --json host
-
-Exit codes: 0 measured; 1 remote host unreachable, unknown, refused, reset the connection or timed
-out; 2 invalid arguments; 3 nothing measured, or interrupted; 4 local error.";
+accuracy. The last three need more than one try (--tries, --for) and a known pattern (--pattern).";
 
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Host, host:port or telnet://host:port, with an IPv6 address before a port in brackets, and
     /// telnets:// with TLS; ftp://host/name, ftpes:// and ftps:// with TLS, and tftp://host/name,
     /// where a name that ends with / is a directory whose files are read; serial:DEVICE?baud=9600;
     /// FILE.cast, recorded by plumb login --record; pid:NUMBER, a plumb that runs on this machine.
     /// Of several addresses the first that answers is measured
-    pub(super) target: Subject,
-    /// Route to the target: kernel, tun:NAME, tap:NAME, packet:INTERFACE,
-    /// serial:DEVICE?baud=19200&link=llp
-    #[arg(long, default_value = "kernel", value_name = "WAY")]
-    pub(super) via: Via,
-    #[command(flatten)]
-    pub(super) family: Family,
-    /// Write the record as JSON
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Also write a report as one HTML file
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
-    /// Number of keys for the measurement of the echo
-    #[arg(long, default_value_t = 200, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) keys: u32,
-    /// Log in as this user at a login prompt; without it, Return is pressed only in a shell. The
-    /// password of a file server may also come from ~/.netrc or PLUMB_FTP_PASSWORD
-    #[arg(long, value_name = "USER")]
-    pub(super) login: Option<String>,
-    /// File whose first line is the password; by default plumb asks on the terminal
-    #[arg(long, value_name = "FILE", requires = "login")]
-    pub(super) password_file: Option<PathBuf>,
-    #[arg(long, env = "PLUMB_PASSWORD", hide_env_values = true, hide = true)]
-    pub(super) password: Option<String>,
-    /// Endings of the shell's prompt, separated by |, if it does not end with '$ ', '# ', '% ' or
-    /// '> '
-    #[arg(long, value_name = "TEXT")]
-    pub(super) prompt: Option<String>,
-    /// Command for the screenful in a shell, instead of a printf of 24 lines
-    #[arg(long, value_name = "COMMAND")]
-    pub(super) command: Option<String>,
-    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
-    #[arg(long, value_name = "FILE")]
-    pub(super) ca: Option<PathBuf>,
-    /// Size of the largest transfer; the smaller ones are 1K, 4K, 16K and so on
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
-    pub(super) bytes: u64,
-    /// Also predict the transfer time of a file of this size, such as 700M or 10G, without a
-    /// transfer
-    #[arg(long, value_name = "SIZE", value_parser = large_size)]
-    pub(super) foretell: Option<u64>,
-    /// Number of transfers of each size
-    #[arg(long, value_name = "TIMES", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) rounds: u32,
-    /// Write files into the directory of the URL, read them back, and remove them; TFTP cannot
-    /// remove, so one file remains, with the name in the URL or plumb-measure
-    #[arg(long)]
-    pub(super) write: bool,
+    #[arg(value_name = "target")]
+    pub(super) target: Target,
     /// Count wrong bits, bytes, blocks and files of a known pattern: of the files that --write has
     /// written, or of the echo of as many typed characters as there are keys
     #[arg(long)]
     pub(super) pattern: bool,
+
+    /// Log in as this user at a login prompt; without it, Return is pressed only in a shell. The
+    /// password of a file server may also come from ~/.netrc or PLUMB_FTP_PASSWORD
+    #[arg(long = "user", alias = "login", value_name = "name", help_heading = heading::LOGIN)]
+    pub(super) login: Option<String>,
+    /// File whose first line is the password [default: a prompt on the terminal]
+    #[arg(long, value_name = "file", requires = "login", help_heading = heading::LOGIN)]
+    pub(super) password_file: Option<PathBuf>,
+    #[arg(long, env = "PLUMB_PASSWORD", hide_env_values = true, hide = true)]
+    pub(super) password: Option<String>,
+    /// Endings of the shell's prompt, separated by | [default: $, #, % or >, and a space]
+    #[arg(long, value_name = "text", help_heading = heading::LOGIN)]
+    pub(super) prompt: Option<String>,
+    /// Command for the screenful in a shell [default: a printf of 24 lines]
+    #[arg(long, value_name = "command", help_heading = heading::LOGIN)]
+    pub(super) command: Option<String>,
+    /// Number of keys for the measurement of the echo
+    #[arg(long, default_value_t = 200, value_name = "count",
+          value_parser = clap::value_parser!(u32).range(1..=100_000),
+          help_heading = heading::LOGIN)]
+    pub(super) keys: u32,
+
+    /// Size of the largest transfer; the smaller ones are 1K, 4K, 16K and so on
+    #[arg(long, value_name = "size", default_value = "16M", value_parser = size,
+          help_heading = heading::TRANSFER)]
+    pub(super) bytes: u64,
+    /// Number of transfers of each size
+    #[arg(long, value_name = "count", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000),
+          help_heading = heading::TRANSFER)]
+    pub(super) rounds: u32,
+    /// Write files into the directory of the URL, read them back, and remove them; TFTP cannot
+    /// remove, so one file remains, with the name in the URL or plumb-measure
+    #[arg(long, help_heading = heading::TRANSFER)]
+    pub(super) write: bool,
+    /// Also predict the transfer time of a file of this size, such as 700M or 10G, without a
+    /// transfer
+    #[arg(long, alias = "foretell", value_name = "size", value_parser = large_size,
+          help_heading = heading::TRANSFER)]
+    pub(super) estimate: Option<u64>,
+
     /// Number of tries; the first that succeeds performs the measurement, the others only test
-    /// whether the target is usable
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// whether the target is usable [default: 1, or as many as --for allows]
+    #[arg(long = "tries", alias = "count", value_name = "count",
+          value_parser = clap::value_parser!(u64).range(1..=100_000),
+          help_heading = heading::SERIES)]
     pub(super) count: Option<u64>,
-    /// Interval between the starts of two tries, such as 500ms, 60s or 5m; 60s by default
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s]
+    #[arg(long, value_name = "duration", value_parser = duration, help_heading = heading::SERIES)]
     pub(super) every: Option<Duration>,
-    /// Duration of the tries, such as 30m or 24h; for a running plumb the observation time, 2s by
-    /// default
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    /// Duration of the tries, such as 30m or 24h; for a running plumb the observation time
+    /// [default: 2s]
+    #[arg(long = "for", value_name = "duration", value_parser = duration,
+          help_heading = heading::SERIES)]
     pub(super) length: Option<Duration>,
+
+    /// Route to the target, as for login
+    #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
+          default_value = "kernel", help_heading = heading::CONNECTION)]
+    pub(super) via: Route,
+    #[command(flatten)]
+    pub(super) family: Family,
     /// Timeout in seconds for opening the connection, and for any expected data
-    #[arg(long, default_value_t = carry::DEFAULT_TIMEOUT.as_secs(), value_name = "SECONDS",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(), value_name = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..=86_400),
+          help_heading = heading::CONNECTION)]
     pub(super) timeout: u64,
+    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
+    #[arg(long, value_name = "file", help_heading = heading::TLS)]
+    pub(super) ca: Option<PathBuf>,
+
+    /// Write the record as JSON
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(super) json: bool,
+    /// Also write a report to this HTML file
+    #[arg(long, value_name = "file", help_heading = heading::OUTPUT)]
+    pub(super) html: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -124,38 +121,74 @@ impl Arguments {
     /// Returns an error with an explanation if the arguments are incompatible.
     pub(super) fn schedule(&self) -> Result<Schedule> {
         let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
-        let is_of_files = matches!(self.target, Subject::Files(_));
+        let is_of_files = matches!(self.target, Target::Files(_));
         match &self.target {
-            _ if self.foretell.is_some() && !is_of_files => {
-                bail!("--foretell requires a file server as its target")
+            _ if self.estimate.is_some() && !is_of_files => {
+                bail!("--estimate requires a file server as its target")
             }
-            Subject::Recording(_) if self.write || self.pattern => {
+            Target::Recording(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a recording: omit them")
             }
-            Subject::Recording(_) if is_series => {
-                bail!("--count, --every and --for do not apply to a recording: omit them")
+            Target::Recording(_) if is_series => {
+                bail!("--tries, --every and --for do not apply to a recording: omit them")
             }
-            Subject::Recording(_) | Subject::Line(_) | Subject::Running(_)
-                if self.via != Via::Kernel =>
+            Target::Recording(_) | Target::Line(_) | Target::Running(_)
+                if self.via != Route::Kernel =>
             {
                 bail!("--via applies only to hosts: omit it")
             }
-            Subject::Running(_) if self.write || self.pattern => {
+            Target::Running(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a running plumb: omit them")
             }
-            Subject::Running(_) if self.count.is_some() || self.every.is_some() => {
-                bail!("a running plumb is observed once: use --for instead of --count and --every")
+            Target::Running(_) if self.count.is_some() || self.every.is_some() => {
+                bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
-            Subject::Running(_) => Schedule::new(None, None, None),
-            Subject::Login { .. } | Subject::Line(_) if self.write => {
+            Target::Running(_) => Schedule::new(None, None, None),
+            Target::Login { .. } | Target::Line(_) if self.write => {
                 bail!("--write requires a file server as its target")
             }
-            Subject::Files(_) if self.pattern && !self.write => {
+            Target::Files(_) if self.pattern && !self.write => {
                 bail!(
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )
             }
             _ => Schedule::new(self.count, self.every, self.length),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(line: &str) -> Arguments {
+        let words = ["measure"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap().arguments
+    }
+
+    #[test]
+    fn earlier_spellings_are_still_accepted() {
+        for line in ["--user me --tries 2 host", "--login me --count 2 host"] {
+            let parsed = arguments(line);
+            assert_eq!((parsed.login.as_deref(), parsed.count), (Some("me"), Some(2)), "{line}");
+        }
+        for option in ["--estimate", "--foretell"] {
+            let parsed = arguments(&format!("{option} 10G ftp://host/file"));
+            assert_eq!(parsed.estimate, Some(10 << 30), "{option}");
+            assert!(parsed.schedule().is_ok(), "{option}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_requires_a_file_server() {
+        let error = arguments("--estimate 10G host").schedule().unwrap_err();
+        assert_eq!(error.to_string(), "--estimate requires a file server as its target");
     }
 }

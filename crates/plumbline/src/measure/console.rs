@@ -1,7 +1,7 @@
-//! Telnet with a terminal emulator and without a keyboard: the measurement types into it and reads
-//! from it. A serial line has no Telnet, and data passes unchanged.
+//! Telnet with a terminal emulator and without a keyboard: the measurement types the keys and reads
+//! the screen. A serial line has no Telnet, and data passes unchanged.
 
-use super::stamp::Stamp;
+use super::timestamps::Stamp;
 use protocols::Cx;
 use protocols::application::telnet::{Event, Telnet, UserSettings};
 use protocols::terminal::Terminal;
@@ -14,7 +14,7 @@ const ROWS: u16 = 24;
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes queued for a serial line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of recorded arrivals; later data is added to the last one.
+/// Maximum number of recorded arrivals; later data is added to the last recorded arrival.
 const ARRIVALS_MAX: usize = 4096;
 
 /// Telnet engine and terminal emulator.
@@ -30,7 +30,7 @@ struct Screen {
     terminal: Terminal,
     watch: Option<Watch>,
     capture: Option<Vec<u8>>,
-    tally: Option<Tally>,
+    counter: Option<ByteCounter>,
     data_at: Option<Instant>,
     /// Reads the time that this process has waited for a CPU.
     run_queue_wait: fn() -> Option<Duration>,
@@ -58,7 +58,7 @@ struct Reads {
     /// Reads with a known receive delay. The kernel timestamps only data that arrives some
     /// milliseconds after the request, and not every carrier supports timestamps.
     stamped: u64,
-    /// Sum of their receive delays.
+    /// Sum of the receive delays of the reads in `stamped`.
     delay: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Waits {
 
 /// Number of occurrences of a byte.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct ByteCounter {
     byte: u8,
     count: usize,
 }
@@ -93,10 +93,10 @@ pub(crate) struct Watch {
     pub(crate) wanted_cells: u64,
     /// Cells in which a character was written.
     pub(crate) cells: u64,
-    /// Bytes of data that wrote them.
+    /// Bytes of data that wrote these cells.
     pub(crate) bytes: u64,
-    /// Time of the request, if known.
-    pub(crate) asked: Option<Stamp>,
+    /// Time at which the cells were requested, if known.
+    pub(crate) requested: Option<Stamp>,
     /// Time before the data with the first cell arrived.
     pub(crate) before: Option<Stamp>,
     /// Time at which the latest data reached Telnet.
@@ -109,8 +109,8 @@ pub(crate) struct Watch {
     pub(crate) run_queue_wait: Option<Duration>,
     data_at: Option<Instant>,
     /// Start of the watch.
-    began: Option<Instant>,
-    /// Longest interval between two arrivals, from the one with the first cell.
+    began_at: Option<Instant>,
+    /// Longest interval between two arrivals, from the arrival of the first cell.
     pub(crate) longest_gap: Option<Duration>,
     /// Arrivals since the start of the watch, from the data with the first cell.
     pub(crate) arrivals: Vec<Arrival>,
@@ -123,14 +123,14 @@ impl Watch {
             wanted_cells,
             cells: 0,
             bytes: 0,
-            asked: None,
+            requested: None,
             before: None,
             arrived: None,
             first: None,
             last: None,
             run_queue_wait: None,
             data_at: None,
-            began: None,
+            began_at: None,
             longest_gap: None,
             arrivals: Vec::new(),
         }
@@ -150,14 +150,14 @@ impl Watch {
         }
     }
 
-    fn on_painted(&mut self, before: Stamp, bytes: usize, cells: u64, cx: &mut Cx<'_>) {
+    fn on_cells_written(&mut self, before: Stamp, bytes: usize, cells: u64, cx: &mut Cx<'_>) {
         if cells == 0 && self.first.is_none() {
             return;
         }
         self.first.get_or_insert(before);
         self.data_at.get_or_insert(cx.now);
         self.bytes += bytes as u64;
-        self.keep_arrival(bytes as u64, cx.now);
+        self.record_arrival(bytes as u64, cx.now);
         if cells > 0 {
             self.cells += cells;
             self.last = Some(Stamp::now(cx));
@@ -166,9 +166,9 @@ impl Watch {
 }
 
 impl Watch {
-    /// Records data that arrived at `now`; data with the same time as the previous is one arrival.
-    fn keep_arrival(&mut self, bytes: u64, now: Instant) {
-        let since = now - *self.began.get_or_insert(now);
+    /// Records data that arrived at `now`. All data with the same time is one arrival.
+    fn record_arrival(&mut self, bytes: u64, now: Instant) {
+        let since = now - *self.began_at.get_or_insert(now);
         let at_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let is_full = self.arrivals.len() >= ARRIVALS_MAX;
         match self.arrivals.last_mut() {
@@ -198,7 +198,7 @@ impl Console {
                 terminal: Terminal::new(COLUMNS, ROWS),
                 watch: None,
                 capture: None,
-                tally: None,
+                counter: None,
                 data_at: None,
                 run_queue_wait: || None,
                 reads: Reads::default(),
@@ -255,12 +255,12 @@ impl Console {
     }
 
     /// Types keys.
-    pub(crate) fn strike(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        self.give(keys, cx);
+    pub(crate) fn type_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        self.enqueue(keys, cx);
     }
 
     /// Queues bytes for Telnet or for the serial line and returns the number of accepted bytes.
-    fn give(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+    fn enqueue(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let Some(line) = &mut self.line else { return self.telnet.send(bytes, cx) };
         let count = bytes.len().min(LINE_BYTES_MAX.saturating_sub(line.len()));
         line.extend_from_slice(bytes.get(..count).unwrap_or_default());
@@ -270,8 +270,8 @@ impl Console {
     /// Processes data from the remote host.
     pub(crate) fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
         self.screen.reads.count += 1;
-        let mut open = self.screen.watch.as_mut().filter(|watch| !watch.is_complete());
-        if let Some(watch) = &mut open {
+        let mut watching = self.screen.watch.as_mut().filter(|watch| !watch.is_complete());
+        if let Some(watch) = &mut watching {
             watch.on_arrival(cx);
         }
         if self.line.is_some() {
@@ -288,7 +288,7 @@ impl Console {
         }
         let replies = self.screen.terminal.output().to_vec();
         if !replies.is_empty() {
-            let count = self.give(&replies, cx);
+            let count = self.enqueue(&replies, cx);
             self.screen.terminal.sent(count);
         }
     }
@@ -298,8 +298,9 @@ impl Console {
         // Both readings of the wait time lie outside the interval between the stamps.
         self.screen.waited = self.screen.waits();
         let before = Some(Stamp::now(cx));
-        let asked = before;
-        self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
+        let requested = before;
+        self.screen.watch =
+            Some(Watch { requested, before, began_at: Some(cx.now), ..Watch::new(cells) });
     }
 
     /// Returns the wait times of this process.
@@ -338,13 +339,13 @@ impl Console {
     }
 
     /// Starts to count occurrences of `byte`.
-    pub(crate) fn tally(&mut self, byte: u8) {
-        self.screen.tally = Some(Tally { byte, count: 0 });
+    pub(crate) fn count_byte(&mut self, byte: u8) {
+        self.screen.counter = Some(ByteCounter { byte, count: 0 });
     }
 
-    /// Returns the number of occurrences since [`Console::tally`].
-    pub(crate) fn tallied(&self) -> usize {
-        self.screen.tally.map_or(0, |tally| tally.count)
+    /// Returns the number of occurrences since [`Console::count_byte`].
+    pub(crate) fn byte_count(&self) -> usize {
+        self.screen.counter.map_or(0, |counter| counter.count)
     }
 
     /// Returns the time of the latest data.
@@ -379,19 +380,19 @@ impl Screen {
     /// Processes a run of data.
     fn show(&mut self, run: &[u8], cx: &mut Cx<'_>) {
         self.data_at = Some(cx.now);
-        if let Some(kept) = &mut self.capture {
-            let room = CAPTURE_BYTES_MAX.saturating_sub(kept.len());
-            kept.extend_from_slice(run.get(..room.min(run.len())).unwrap_or_default());
+        if let Some(captured) = &mut self.capture {
+            let free_bytes = CAPTURE_BYTES_MAX.saturating_sub(captured.len());
+            captured.extend_from_slice(run.get(..free_bytes.min(run.len())).unwrap_or_default());
         }
-        if let Some(tally) = &mut self.tally {
-            tally.count += run.iter().filter(|byte| **byte == tally.byte).count();
+        if let Some(counter) = &mut self.counter {
+            counter.count += run.iter().filter(|byte| **byte == counter.byte).count();
         }
         match self.watch.as_mut().filter(|watch| !watch.is_complete()) {
             None => drop(self.terminal.receive(run, cx)),
             Some(watch) => {
                 let before = Stamp::now(cx);
                 let written = self.terminal.receive(run, cx);
-                watch.on_painted(before, run.len(), written.cells, cx);
+                watch.on_cells_written(before, run.len(), written.cells, cx);
                 if watch.is_complete() {
                     let waited = self.waits().since(&self.waited);
                     if let Some(watch) = &mut self.watch {
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_processor_that_ended_before_data_arrived_is_not_counted() {
+    fn a_wait_for_a_cpu_that_ended_before_data_arrived_is_not_counted() {
         let before = waits(ms(5), 3, 3, ms(1));
         assert_eq!(waits(ms(15), 4, 4, ms(3)).since(&before), Some(ms(2)));
         assert_eq!(waits(ms(6), 4, 4, ms(3)).since(&before), Some(ms(1)), "woken late");
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_wait_counts_where_the_arrival_of_data_is_not_known() {
+    fn the_full_wait_counts_if_the_arrival_time_of_data_is_unknown() {
         let before = waits(ms(5), 3, 0, Duration::ZERO);
         assert_eq!(waits(ms(15), 5, 1, ms(3)).since(&before), Some(ms(10)));
         assert_eq!(Waits::default().since(&before), None);

@@ -11,12 +11,12 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Watches for signals that ask the process to terminate.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    notice: UnixStream,
+    signaled: UnixStream,
     is_interrupted: Arc<AtomicBool>,
 }
 
 /// Exit status that a shell reports for a process terminated by SIGINT.
-const ENDED_BY_INTERRUPT: i32 = 130;
+const EXIT_BY_SIGINT: i32 = 130;
 
 impl Interrupts {
     /// Starts to watch in a separate thread. A second signal terminates the process at once.
@@ -25,16 +25,16 @@ impl Interrupts {
     ///
     /// Returns an error if no descriptors or threads are left.
     pub(crate) fn watch() -> Result<Self> {
-        let (notice, mut teller) = UnixStream::pair().context("no file descriptors are left")?;
-        notice.set_nonblocking(true)?;
+        let (signaled, mut writer) = UnixStream::pair().context("no file descriptors are left")?;
+        signaled.set_nonblocking(true)?;
         let is_interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_interrupted);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let entered = runtime.enter();
+        let guard = runtime.enter();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
-        drop(entered);
+        drop(guard);
         let wait = async move {
             loop {
                 tokio::select! {
@@ -43,15 +43,15 @@ impl Interrupts {
                     _ = hang_up.recv() => {}
                 }
                 if flag.swap(true, Ordering::SeqCst) {
-                    std::process::exit(ENDED_BY_INTERRUPT);
+                    std::process::exit(EXIT_BY_SIGINT);
                 }
                 // Ignored: without a reader the flag is sufficient.
-                _ = teller.write_all(b"!");
+                _ = writer.write_all(b"!");
             }
         };
-        let named = thread::Builder::new().name("interrupts".to_owned());
-        named.spawn(move || runtime.block_on(wait)).context("cannot start a thread")?;
-        Ok(Self { notice, is_interrupted })
+        let builder = thread::Builder::new().name("interrupts".to_owned());
+        builder.spawn(move || runtime.block_on(wait)).context("cannot start a thread")?;
+        Ok(Self { signaled, is_interrupted })
     }
 
     /// Returns a descriptor that becomes readable after a signal and stays readable.
@@ -60,11 +60,11 @@ impl Interrupts {
     ///
     /// Returns an error if no descriptors are left.
     pub(crate) fn descriptor(&self) -> Result<UnixStream> {
-        self.notice.try_clone().context("no file descriptors are left")
+        self.signaled.try_clone().context("no file descriptors are left")
     }
 
     /// Returns whether a termination signal was received.
-    pub(crate) fn has_come(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::SeqCst)
     }
 }

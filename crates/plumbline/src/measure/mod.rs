@@ -2,27 +2,31 @@
 //! recorded session goes, and what limits it.
 //!
 //! ```text
-//! series      the tries at a target; what is left of them is a record
-//!   login       walk: a whole login; probe_login: whether it can be used, and what comes back right
-//!   transfers   files of growing sizes, by the users' sides of FTP and TFTP
-//!   recorded    what a recording holds
-//!   running     what a running plumb does, by its meters
+//! series         consecutive tries at a target, and their record
+//!   login_runs   login_session: a complete login; probe_login: availability and accuracy
+//!   transfers    files of increasing sizes, by the FTP and TFTP clients
+//!   recorded     the content of a recording
+//!   running      the activity of a running plumb, by its meters
 //! ```
 
-mod answers;
 mod arguments;
-mod beside;
-mod command;
+mod command_response;
+mod concurrent_echo;
 mod console;
 mod echo;
-mod foretold;
-mod foretold_walk;
+mod forecast;
+mod forecast_login;
 mod interrupt;
-mod login;
+mod login_runs;
+mod login_session;
+#[cfg(test)]
+mod login_session_cause_tests;
+#[cfg(test)]
+mod login_session_tests;
+mod long_output;
 mod observed;
-mod observed_walk;
+mod observed_session;
 mod outcome;
-mod pieces;
 mod probe_login;
 mod progress;
 mod prompt;
@@ -30,23 +34,19 @@ mod record;
 mod recorded;
 mod running;
 mod schedule;
+mod screen_output;
 mod series;
-mod stamp;
-mod sustained;
+mod short_output;
 mod target;
+mod timestamps;
 mod transfers;
-mod walk;
-#[cfg(test)]
-mod walk_planted_tests;
-#[cfg(test)]
-mod walk_tests;
 
 pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use interrupt::Interrupts;
+pub(crate) use login_session::{Findings, Login, MeasureSession, Plan};
 pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
 pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
-pub(crate) use walk::{Findings, Login, Plan, Walk};
 
 pub(crate) use record::rfc_3339;
 
@@ -54,13 +54,13 @@ use crate::exit::{self, Failure, complain};
 use crate::files::url;
 use anyhow::{Context, Result};
 use os::tty::{self, RawMode};
-use records::bars::{Charset, Style};
+use records::bar_chart::{Charset, Style};
 use records::html::Section;
 use records::summary;
 use series::{Ended, Series};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use target::Subject;
+use target::Target;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -83,14 +83,14 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     })
 }
 
-/// Returns the user with the password: of a login, or as part of the URL of a file server.
+/// Returns the credentials of a login, or the URL of a file server with user and password.
 fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     match &arguments.target {
-        Subject::Login { .. } | Subject::Line(_) => {
+        Target::Login { .. } | Target::Line(_) => {
             let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
             Ok((login, None))
         }
-        Subject::Files(url) => {
+        Target::Files(url) => {
             let mut url = url.clone();
             if let Some(user) = &arguments.login {
                 url.login.user = Some(user.clone().into_bytes());
@@ -100,16 +100,16 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
             }
             Ok((None, Some(url)))
         }
-        Subject::Recording(_) | Subject::Running(_) => Ok((None, None)),
+        Target::Recording(_) | Target::Running(_) => Ok((None, None)),
     }
 }
 
 fn result(ended: &Ended) -> exit::Result {
     match (&ended.measured, &ended.failed) {
-        (Some(measured), _) if measured.is_incomplete => Err(Failure::FarSide),
+        (Some(measured), _) if measured.is_incomplete => Err(Failure::RemoteHost),
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
-        (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::FarSide),
+        (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::RemoteHost),
         (None, Some(failed)) => Err(failed.failure),
         _ => Err(Failure::NothingMeasured),
     }
@@ -130,7 +130,7 @@ fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
         complain(&anyhow::anyhow!("{}: {note}", record.target));
     }
     if let Some(failed) = failed {
-        complain(&anyhow::anyhow!("{}", failed.why));
+        complain(&anyhow::anyhow!("{}", failed.reason));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);
@@ -158,7 +158,7 @@ pub(crate) fn style() -> Style {
     Style {
         width: exit::stdout_columns(),
         charset: if is_unicode { Charset::Unicode } else { Charset::Ascii },
-        colour: is_terminal && !has("NO_COLOR") && std::env::var("TERM").as_deref() != Ok("dumb"),
+        color: is_terminal && !has("NO_COLOR") && std::env::var("TERM").as_deref() != Ok("dumb"),
     }
 }
 

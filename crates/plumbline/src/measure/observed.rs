@@ -4,23 +4,23 @@
 //! transfers with their data and TCP counters, and the transfer that ended the session.
 
 use super::record::nanos;
-use crate::files::ftp::{Found, Moment};
+use crate::files::ftp::{ProbeResult, SetupTimes};
 use crate::files::tftp;
 use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
 use records::verdict::{
-    self, Echoes, FileSession, FileTransfer, Flow, Limit, Observation, Origin, Protocol, Whole,
+    self, Echoes, FileSession, FileTransfer, Flow, Limit, Observation, Operation, Origin, Protocol,
 };
 
-/// Makes the causes that follow from `observed` the verdict of `record`. Without a cause, the
-/// existing verdict is kept after the statement that there is none.
+/// Sets the verdict of `record` to the causes that follow from `observed`. Without a cause, the
+/// statement that there is no cause precedes the existing verdict.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
     let accuses = matches!(verdict::limit(record), Limit::Retransmissions | Limit::NagleStall);
     let conclusion = verdict::conclusion(&causes);
-    let is_of_a_transfer = causes.iter().any(|cause| cause.of == Whole::Transfer);
+    let is_of_a_transfer = causes.iter().any(|cause| cause.operation == Operation::Transfer);
     match causes.is_empty() {
         true if accuses => {}
         true => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
@@ -31,8 +31,9 @@ pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
 }
 
 /// Returns the observations of a session with an FTP server.
-pub(super) fn session_of_ftp(found: &Found) -> FileSession {
-    let Moment { resolve, connect, tls, login, greeting, exchanges, own_wait, .. } = &found.opening;
+pub(super) fn session_of_ftp(found: &ProbeResult) -> FileSession {
+    let SetupTimes { resolve, connect, tls, login, greeting, exchanges, own_wait, .. } =
+        &found.opening;
     FileSession {
         protocol: Protocol::Ftp,
         resolve_ns: resolve.map(nanos),
@@ -49,12 +50,12 @@ pub(super) fn session_of_ftp(found: &Found) -> FileSession {
 }
 
 /// Returns the observations of a session with a TFTP server.
-pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::Found) -> FileSession {
+pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::ProbeResult) -> FileSession {
     let seen = |number: usize, (direction, transfer, arrivals): &tftp::probe::Run| FileTransfer {
         direction: (*direction).into(),
         bytes: transfer.size.file_bytes.unwrap_or(0),
-        total_ns: transfer.time.ns_total.unwrap_or(0),
-        first_byte_ns: transfer.time.ns_first_byte,
+        total_ns: transfer.time.total_ns.unwrap_or(0),
+        first_byte_ns: transfer.time.first_byte_ns,
         last_byte_ns: arrivals.last().map(|last| last.at_ns),
         arrivals: arrivals.iter().map(verdict::Arrival::from).collect(),
         own_wait_ns: found.own_waits_ns.get(number).copied().flatten(),

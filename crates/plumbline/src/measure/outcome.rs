@@ -1,12 +1,12 @@
 //! Outcome of a try at a target.
 
-use crate::carry::NoAddress;
+use crate::carrier::NoAddress;
 use crate::exit::Failure;
-use crate::files::ftp::{Reached, Refused};
+use crate::files::ftp::{FailureStage, ProbeError};
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::html::Section;
-use records::measures::TryOutcome;
+use records::measures::AttemptOutcome;
 
 /// Results of a successful try.
 #[derive(Debug)]
@@ -31,33 +31,33 @@ pub(super) struct Measured {
 /// Reason for which a try has failed.
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
-    pub(super) outcome: TryOutcome,
+    pub(super) outcome: AttemptOutcome,
     /// Failure that determines the exit status.
     pub(super) failure: Failure,
     /// Explanation, as a sentence.
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
 impl Failed {
-    pub(super) fn new(outcome: TryOutcome, failure: Failure, why: &str) -> Self {
-        Self { outcome, failure, why: why.to_owned() }
+    pub(super) fn new(outcome: AttemptOutcome, failure: Failure, reason: &str) -> Self {
+        Self { outcome, failure, reason: reason.to_owned() }
     }
 
     /// Returns the result of a try that the user has interrupted.
     pub(super) fn interrupted() -> Self {
-        let why = NoAddress::Interrupted.to_string();
-        Self::new(TryOutcome::ThisMachine, Failure::NothingMeasured, &why)
+        let reason = NoAddress::Interrupted.to_string();
+        Self::new(AttemptOutcome::ThisMachine, Failure::NothingMeasured, &reason)
     }
 
     /// Classifies the reason for which a file server is unusable.
-    pub(super) fn of_files(refused: Refused) -> Self {
-        let Refused { failure, reached, why } = refused;
+    pub(super) fn of_files(error: ProbeError) -> Self {
+        let ProbeError { failure, reached, why } = error;
         let outcome = match (failure, reached) {
-            (Failure::FarSide, Reached::Server) => TryOutcome::NotUsable,
-            (Failure::FarSide, Reached::Address) => TryOutcome::NoConnection,
-            (Failure::FarSide, Reached::Name) => TryOutcome::NoAddress,
-            _ => TryOutcome::ThisMachine,
+            (Failure::RemoteHost, FailureStage::Server) => AttemptOutcome::NotUsable,
+            (Failure::RemoteHost, FailureStage::Address) => AttemptOutcome::NoConnection,
+            (Failure::RemoteHost, FailureStage::Name) => AttemptOutcome::NoAddress,
+            _ => AttemptOutcome::ThisMachine,
         };
-        Self { outcome, failure, why }
+        Self { outcome, failure, reason: why }
     }
 }

@@ -8,7 +8,7 @@
 use super::console::Console;
 use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carry::{CarrierStatus, Outcome, Session};
+use crate::carrier::{CarrierStatus, Outcome, Session};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -19,27 +19,28 @@ use std::os::unix::net::UnixStream;
 
 /// Characters per line; shorter than the buffer of any login.
 const LINE_KEYS: u64 = 16;
-/// Silence after which a serial line is typed on; its prompt was printed long ago.
+/// Silence after which keys are typed on a serial line, whose prompt may have been printed long
+/// ago.
 const LINE_GREETING: Duration = Duration::from_secs(1);
-/// Time limit without output after a line is erased; it may have been empty.
+/// Time limit without output after a line is erased: the erasure of an empty line has no output.
 const CLEARING: Duration = Duration::from_secs(1);
 
 /// Parameters of the session.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct ProbeParameters {
     /// Number of characters of the pattern to type.
     pub(super) keys: u64,
     /// Time limit without any data.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// Endings of a shell's prompt.
     pub(super) prompts: Prompts,
 }
 
 /// Result of the session.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// Start of the wait: the time at which the connection opened or, on a serial line, which
-    /// prints nothing unasked, the time of the first key.
+pub(super) struct ProbeResult {
+    /// Start of the user's wait: the time at which the connection opened. On a serial line, which
+    /// may print nothing without input, it is the time of the first key.
     pub(super) since: Option<Instant>,
     /// Time at which the remote host became usable.
     pub(super) usable_at: Option<Instant>,
@@ -66,59 +67,59 @@ enum Stage {
 /// A session that probes a login.
 pub(super) struct LoginProbe {
     console: Console,
-    question: Question,
+    parameters: ProbeParameters,
     is_line: bool,
     stage: Stage,
     typed: u64,
     deadline: Option<Instant>,
     interrupts: Option<UnixStream>,
-    answer: Answer,
+    result: ProbeResult,
 }
 
 impl LoginProbe {
     /// Creates a session with Telnet.
-    pub(super) fn new(question: Question, interrupts: Option<UnixStream>) -> Self {
+    pub(super) fn new(parameters: ProbeParameters, interrupts: Option<UnixStream>) -> Self {
         Self {
             console: Console::new(),
-            question,
+            parameters,
             is_line: false,
             stage: Stage::Opening,
             typed: 0,
             deadline: None,
             interrupts,
-            answer: Answer::default(),
+            result: ProbeResult::default(),
         }
     }
 
     /// Creates a session for a serial line.
-    pub(super) fn on_line(question: Question, interrupts: Option<UnixStream>) -> Self {
-        let probe = Self::new(question, interrupts);
+    pub(super) fn on_line(parameters: ProbeParameters, interrupts: Option<UnixStream>) -> Self {
+        let probe = Self::new(parameters, interrupts);
         Self { console: Console::on_line(), is_line: true, ..probe }
     }
 
     /// Returns the result.
-    pub(super) fn into_answer(mut self) -> Answer {
-        self.give_up();
-        self.answer
+    pub(super) fn into_result(mut self) -> ProbeResult {
+        self.finish();
+        self.result
     }
 
-    fn look(&mut self, cx: &mut Cx<'_>) {
+    fn poll(&mut self, cx: &mut Cx<'_>) {
         self.deadline = loop {
-            match self.look_once(cx) {
+            match self.step(cx) {
                 Ok(()) => {}
                 Err(until) => break until,
             }
         };
     }
 
-    fn look_once(&mut self, cx: &mut Cx<'_>) -> Result<(), Option<Instant>> {
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Option<Instant>> {
         match self.stage {
             Stage::Opening | Stage::Over => return Err(None),
             Stage::Prompt(wait) => {
-                let (prompt, at) = wait.look(&self.console, &self.question.prompts, cx.now)?;
-                let has_spoken = self.console.data_at().is_some();
-                if !self.is_line && (prompt != Prompt::Silence || has_spoken) {
-                    self.answer.usable_at = Some(at);
+                let (prompt, at) = wait.poll(&self.console, &self.parameters.prompts, cx.now)?;
+                let has_data = self.console.data_at().is_some();
+                if !self.is_line && (prompt != Prompt::Silence || has_data) {
+                    self.result.usable_at = Some(at);
                 }
                 if self.is_line {
                     // Text left on the line by another user, and its echo, must not be counted.
@@ -130,7 +131,7 @@ impl LoginProbe {
             Stage::Line { wait, keys } => {
                 let is_complete = self.console.watched().is_none_or(|watch| watch.is_complete());
                 if !is_complete {
-                    let quiet_at = wait.latest(&self.console) + self.question.patience;
+                    let quiet_at = wait.latest(&self.console) + self.parameters.timeout;
                     if cx.now < quiet_at {
                         return Err(Some(quiet_at));
                     }
@@ -147,19 +148,19 @@ impl LoginProbe {
     }
 
     fn type_line(&mut self, cx: &mut Cx<'_>) {
-        let keys = self.question.keys.saturating_sub(self.typed).min(LINE_KEYS);
+        let keys = self.parameters.keys.saturating_sub(self.typed).min(LINE_KEYS);
         if keys == 0 {
             self.stage = Stage::Over;
             return;
         }
         let line: Vec<u8> = (self.typed..self.typed + keys).map(printable_pattern).collect();
         if self.is_line && self.typed == 0 {
-            self.answer.since = Some(cx.now);
+            self.result.since = Some(cx.now);
         }
         self.console.capture();
         self.console.watch(keys, cx);
-        self.console.strike(&line, cx);
-        self.stage = Stage::Line { wait: Wait::new(cx.now, self.question.patience), keys };
+        self.console.type_keys(&line, cx);
+        self.stage = Stage::Line { wait: Wait::new(cx.now, self.parameters.timeout), keys };
     }
 
     /// Compares the received echo of a line and erases the line.
@@ -168,9 +169,9 @@ impl LoginProbe {
         let accuracy = compared(self.typed, keys, &echo);
         if !echo.is_empty() {
             // On a serial line an echo is the only sign of a remote host.
-            self.answer.usable_at = self.answer.usable_at.or(self.console.data_at());
+            self.result.usable_at = self.result.usable_at.or(self.console.data_at());
         }
-        self.answer.accuracy = Some(self.answer.accuracy.unwrap_or_default().and(accuracy));
+        self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
         self.typed += keys;
         if echo.is_empty() {
             // Without any echo no more is typed.
@@ -181,17 +182,17 @@ impl LoginProbe {
     }
 
     fn clear_line(&mut self, cx: &mut Cx<'_>) {
-        self.console.strike(&[KILL_LINE], cx);
-        let patience = CLEARING.min(self.question.patience);
-        self.stage = Stage::Clearing(Wait::new(cx.now, patience));
+        self.console.type_keys(&[KILL_LINE], cx);
+        let timeout = CLEARING.min(self.parameters.timeout);
+        self.stage = Stage::Clearing(Wait::new(cx.now, timeout));
     }
 
     /// Ends the session; the echo of an incomplete line is counted as far as it was received.
-    fn give_up(&mut self) {
+    fn finish(&mut self) {
         if let Stage::Line { keys, .. } = self.stage {
             let echo = self.console.end_capture();
             let accuracy = compared(self.typed, keys, &echo);
-            self.answer.accuracy = Some(self.answer.accuracy.unwrap_or_default().and(accuracy));
+            self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
         }
         self.stage = Stage::Over;
     }
@@ -203,26 +204,26 @@ fn compared(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
     let mut comparison = Comparison::new(printable_pattern, keys);
     // The comparison counts positions from 0, so each byte is translated by its difference from the
     // expected one.
-    let moved = echo.iter().enumerate().map(|(at, byte)| {
-        let place = u64::try_from(at).unwrap_or(u64::MAX);
-        byte ^ wanted.get(at).copied().unwrap_or(!byte) ^ printable_pattern(place)
+    let translated = echo.iter().enumerate().map(|(at, byte)| {
+        let position = u64::try_from(at).unwrap_or(u64::MAX);
+        byte ^ wanted.get(at).copied().unwrap_or(!byte) ^ printable_pattern(position)
     });
-    comparison.take(&moved.collect::<Vec<_>>());
+    comparison.take(&translated.collect::<Vec<_>>());
     comparison.finish()
 }
 
 impl Stream for LoginProbe {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        self.answer.since = Some(cx.now);
+        self.result.since = Some(cx.now);
         self.console.start(cx);
-        let patience = if self.is_line { LINE_GREETING } else { self.question.patience };
-        self.stage = Stage::Prompt(Wait::new(cx.now, patience.min(self.question.patience)));
-        self.look(cx);
+        let timeout = if self.is_line { LINE_GREETING } else { self.parameters.timeout };
+        self.stage = Stage::Prompt(Wait::new(cx.now, timeout.min(self.parameters.timeout)));
+        self.poll(cx);
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.console.receive(data, cx);
-        self.look(cx);
+        self.poll(cx);
     }
 
     fn urgent(&mut self, is_ahead: bool) {
@@ -242,7 +243,7 @@ impl Stream for LoginProbe {
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
-        self.give_up();
+        self.finish();
     }
 
     fn is_closing(&self) -> bool {
@@ -250,7 +251,7 @@ impl Stream for LoginProbe {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        self.look(cx);
+        self.poll(cx);
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -264,8 +265,8 @@ impl Session for LoginProbe {
     }
 
     fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
-        self.answer.is_interrupted = true;
-        self.give_up();
+        self.result.is_interrupted = true;
+        self.finish();
         Ok(())
     }
 
@@ -285,8 +286,8 @@ impl Session for LoginProbe {
 }
 
 /// Returns the reason why a session that ended with `outcome` is unusable, if there is one.
-pub(super) fn why_unusable(answer: &Answer, outcome: Outcome) -> Option<&'static str> {
-    match (answer.usable_at, outcome) {
+pub(super) fn unusable_reason(result: &ProbeResult, outcome: Outcome) -> Option<&'static str> {
+    match (result.usable_at, outcome) {
         (Some(_), _) => None,
         (None, Outcome::Reset | Outcome::Refused) => {
             Some("the remote host reset the connection before it sent any data")
@@ -301,17 +302,18 @@ pub(super) fn why_unusable(answer: &Answer, outcome: Outcome) -> Option<&'static
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::chance::Chance;
     use protocols::meter::{Clock, Meter};
+    use protocols::rng::Rng;
 
     /// Runs a probe with `keys` characters against a host that answers each with `echo` of it.
-    fn typed_to(keys: u64, echo: impl Fn(u8) -> Vec<u8>) -> Answer {
-        let patience = Duration::from_secs(5);
-        let question = Question { keys, patience, prompts: Prompts::default() };
-        let mut probe = LoginProbe::on_line(question, None);
-        let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(1));
+    fn run_probe(keys: u64, echo: impl Fn(u8) -> Vec<u8>) -> ProbeResult {
+        let timeout = Duration::from_secs(5);
+        let parameters = ProbeParameters { keys, timeout, prompts: Prompts::default() };
+        let mut probe = LoginProbe::on_line(parameters, None);
+        let mut meter = Meter::new(Clock::None);
+        let mut rng = Rng::from_seed(1);
         let mut now = Instant::ZERO;
-        let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
+        let mut cx = Cx { now, rng: &mut rng, meter: &mut meter };
         probe.opened(&mut cx);
         while !probe.is_over() {
             let keys = probe.output().to_vec();
@@ -324,7 +326,7 @@ mod tests {
             cx.now = now;
             if answer.is_empty() { probe.run(&mut cx) } else { probe.receive(&answer, &mut cx) }
         }
-        probe.into_answer()
+        probe.into_result()
     }
 
     fn echoed(key: u8) -> Vec<u8> {
@@ -332,27 +334,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_echoed_as_it_was_typed_has_no_error() {
-        let accuracy = typed_to(100, echoed).accuracy.unwrap();
+    fn an_exact_echo_has_no_errors() {
+        let accuracy = run_probe(100, echoed).accuracy.unwrap();
         assert_eq!((accuracy.bytes, accuracy.files), (100, 7));
         assert_eq!((accuracy.bits_wrong, accuracy.files_wrong), (0, 0));
     }
 
     #[test]
     fn a_wrong_character_in_an_echo_is_counted() {
-        let answer = typed_to(32, |key| {
+        let result = run_probe(32, |key| {
             let wrong = if key == printable_pattern(5) { key ^ 1 } else { key };
             echoed(wrong)
         });
-        let accuracy = answer.accuracy.unwrap();
+        let accuracy = result.accuracy.unwrap();
         assert!(accuracy.bytes_wrong > 0 && accuracy.bytes_wrong == accuracy.bits_wrong);
     }
 
     #[test]
-    fn where_nothing_is_echoed_a_line_is_not_usable() {
-        let answer = typed_to(32, |_| Vec::new());
-        assert_eq!(answer.usable_at, None);
-        assert_eq!(answer.accuracy.unwrap().bytes_wrong, LINE_KEYS);
-        assert_eq!(why_unusable(&answer, Outcome::Left), Some("the remote host sent no data"));
+    fn a_line_without_echo_is_not_usable() {
+        let result = run_probe(32, |_| Vec::new());
+        assert_eq!(result.usable_at, None);
+        assert_eq!(result.accuracy.unwrap().bytes_wrong, LINE_KEYS);
+        assert_eq!(
+            unusable_reason(&result, Outcome::LocalClosed),
+            Some("the remote host sent no data")
+        );
     }
 }

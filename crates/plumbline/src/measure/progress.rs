@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
-/// The progress line. It is painted separately from its updates, so that it takes no time from the
-/// measurement.
+/// The progress line. Its text is set during the measurement and painted later, so that painting
+/// takes no time from the measurement.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLine {
     is_on: bool,

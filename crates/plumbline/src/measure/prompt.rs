@@ -51,8 +51,8 @@ impl Prompts {
         if asks_name && !question.ends_with("last login") {
             return Some(Prompt::Login);
         }
-        let last_words = question.rsplit(". ").next().unwrap_or(question);
-        let asks_password = ["password", "passcode"].iter().any(|ask| last_words.contains(ask));
+        let last_sentence = question.rsplit(". ").next().unwrap_or(question);
+        let asks_password = ["password", "passcode"].iter().any(|ask| last_sentence.contains(ask));
         asks_password.then_some(Prompt::Password)
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct Wait {
     /// Start of the wait.
     since: Instant,
     /// Time limit without any data.
-    patience: Duration,
+    timeout: Duration,
     /// Time limit without further data after some was received.
     silence: Duration,
 }
@@ -75,13 +75,13 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 impl Wait {
     /// Starts a wait.
-    pub(crate) fn new(since: Instant, patience: Duration) -> Self {
-        Self { since, patience, silence: SILENCE }
+    pub(crate) fn new(since: Instant, timeout: Duration) -> Self {
+        Self { since, timeout, silence: SILENCE }
     }
 
     /// Starts a wait for an expected prompt: a login may pause after its first output.
-    pub(crate) fn for_known(since: Instant, patience: Duration) -> Self {
-        Self { since, patience, silence: patience }
+    pub(crate) fn for_known(since: Instant, timeout: Duration) -> Self {
+        Self { since, timeout, silence: timeout }
     }
 
     /// Returns the prompt and the time of its last character.
@@ -89,26 +89,26 @@ impl Wait {
     /// # Errors
     ///
     /// Returns the time of the next call while the prompt is undetermined.
-    pub(crate) fn look(
+    pub(crate) fn poll(
         &self,
         console: &Console,
         prompts: &Prompts,
         now: Instant,
     ) -> Result<(Prompt, Instant), Instant> {
-        let came_at = console.data_at().filter(|at| *at >= self.since);
-        let (prompt, settled_at) = match came_at {
-            None => (Prompt::Silence, self.since + self.patience),
+        let data_at = console.data_at().filter(|at| *at >= self.since);
+        let (prompt, settled_at) = match data_at {
+            None => (Prompt::Silence, self.since + self.timeout),
             Some(at) => match prompts.recognize(&console.line()) {
                 Some(prompt) => (prompt, at + SETTLING),
                 // Text that ends with a line end is a greeting; the prompt is still to come.
                 None if console.line().trim().is_empty() => {
-                    (Prompt::Silence, at + self.silence.max(self.patience))
+                    (Prompt::Silence, at + self.silence.max(self.timeout))
                 }
                 None => (Prompt::Silence, at + self.silence),
             },
         };
-        let settled_at = self.soonest(settled_at);
-        if now < settled_at { Err(settled_at) } else { Ok((prompt, came_at.unwrap_or(now))) }
+        let settled_at = self.limited(settled_at);
+        if now < settled_at { Err(settled_at) } else { Ok((prompt, data_at.unwrap_or(now))) }
     }
 
     /// Returns the time of the latest data, or the start of the wait.
@@ -120,17 +120,17 @@ impl Wait {
     ///
     /// # Errors
     ///
-    /// Returns the time of the next call until then.
+    /// Returns the time of the next call while the output has not settled.
     pub(crate) fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
-        let came_at = console.data_at().filter(|at| *at >= self.since);
-        let settled_at = came_at.map_or(self.since + self.patience, |at| at + SETTLING);
-        let settled_at = self.soonest(settled_at);
+        let data_at = console.data_at().filter(|at| *at >= self.since);
+        let settled_at = data_at.map_or(self.since + self.timeout, |at| at + SETTLING);
+        let settled_at = self.limited(settled_at);
         if now < settled_at { Err(settled_at) } else { Ok(()) }
     }
 
     /// Returns `settled_at`, limited by the total timeout: some hosts never stop sending.
-    fn soonest(&self, settled_at: Instant) -> Instant {
-        settled_at.min(self.since + self.patience.max(SILENCE))
+    fn limited(&self, settled_at: Instant) -> Instant {
+        settled_at.min(self.since + self.timeout.max(SILENCE))
     }
 }
 
@@ -157,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_ends_of_shell_prompts_are_known() {
+    fn the_default_endings_of_shell_prompts_are_recognized() {
         for line in ["$ ", "sh-5.2# ", "guest@host:~$ ", "host% ", "router> "] {
             assert_eq!(recognized(line), Some(Prompt::Shell), "{line}");
         }
     }
 
     #[test]
-    fn what_only_resembles_a_prompt_is_none() {
+    fn text_that_only_resembles_a_prompt_is_not_recognized() {
         for line in ["", "Last login: ", "$", "it costs 5$", "Passwords expire. See:", "login"] {
             assert_eq!(recognized(line), None, "{line}");
         }
     }
 
     #[test]
-    fn a_prompt_of_ones_own_takes_the_place_of_the_usual_ones() {
+    fn user_defined_prompts_replace_the_default_ones() {
         let prompts = Prompts::ending_in("ready: |=>");
         assert_eq!(prompts.recognize("ready: "), Some(Prompt::Shell));
         assert_eq!(prompts.recognize("MVS=>"), Some(Prompt::Shell));

@@ -1,12 +1,12 @@
-//! Conversion of the findings of a walk to the stored record.
+//! Conversion of the findings of a login session to the stored record.
 
 use super::echo::Keystroke;
+use super::login_session::Findings;
 use super::prompt::Prompt;
-use super::stamp::{LAYERS, Rates, Spent};
 use super::target::Line;
-use super::walk::Findings;
-use super::{foretold_walk, observed, observed_walk};
-use crate::carry::{CarrierStatus, Via};
+use super::timestamps::{LAYERS, Rates, Spent};
+use super::{forecast_login, observed, observed_session};
+use crate::carrier::{CarrierStatus, Route};
 use os::clock::TickRate;
 use os::load::{Machine, load_average};
 use os::socket::TcpInfo;
@@ -17,20 +17,20 @@ use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
 use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
-    Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
+    Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
-use records::nominal::{self, Passage};
+use records::nominal::{self, Transit};
 use records::split_error::{EmptyIntervals, SplitError};
 use records::{Layer, Measurement, statistics, verdict};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Carrier of the walk.
+/// Carrier of the session.
 #[derive(Clone, Debug)]
 pub(crate) enum Carrier {
     /// A network.
-    Network(Via),
+    Network(Route),
     /// A serial line without a network layer.
     Line(Line),
 }
@@ -48,7 +48,7 @@ impl Carrier {
     /// Returns the configured rate of a serial line.
     fn nominal_bps(&self) -> Option<u32> {
         match self {
-            Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
+            Self::Network(Route::Serial { rate_bps, .. }) => Some(*rate_bps),
             Self::Network(_) => None,
             Self::Line(line) => Some(line.settings.bits_per_second),
         }
@@ -57,9 +57,9 @@ impl Carrier {
     /// Returns the rate of a serial line; `None` for a pseudo-terminal, whose rate has no effect.
     fn line_bps(&self) -> Option<u32> {
         match self {
-            Self::Network(Via::Serial { device, .. }) if device.starts_with("/dev/pts") => None,
-            Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
-            Self::Network(Via::Kernel | Via::Tun { .. } | Via::Segment(_)) => None,
+            Self::Network(Route::Serial { device, .. }) if device.starts_with("/dev/pts") => None,
+            Self::Network(Route::Serial { rate_bps, .. }) => Some(*rate_bps),
+            Self::Network(Route::Kernel | Route::Tun { .. } | Route::Segment(_)) => None,
             Self::Line(line) => line.rate_bps(),
         }
     }
@@ -68,20 +68,20 @@ impl Carrier {
     fn bits_per_byte(&self) -> u64 {
         match self {
             Self::Line(line) => line.bits_per_byte(),
-            Self::Network(Via::Serial { .. }) => 10,
+            Self::Network(Route::Serial { .. }) => 10,
             Self::Network(_) => 8,
         }
     }
 }
 
-/// Facts about a run that the walk itself does not know.
+/// Facts about a run that the session itself does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
     /// Target as specified by the user.
     pub(crate) target: String,
     /// Address of the target; a serial line has none.
     pub(crate) address: Option<SocketAddr>,
-    /// Carrier.
+    /// Carrier of the session.
     pub(crate) carrier: Carrier,
     /// Start of the run.
     pub(crate) started_at: SystemTime,
@@ -94,22 +94,22 @@ pub(crate) struct Circumstances {
     /// Duration of a tick.
     pub(crate) tick: TickRate,
     /// Evidence that a serial line does not run at its configured rate.
-    pub(crate) refuting: Option<Passage>,
+    pub(crate) refutation: Option<Transit>,
 }
 
 impl Circumstances {
     /// Returns the factors that convert ticks and bytes of this run to nanoseconds.
     pub(crate) fn rates(&self) -> Rates {
-        let line_bps = self.carrier.line_bps().filter(|_| self.refuting.is_none());
+        let line_bps = self.carrier.line_bps().filter(|_| self.refutation.is_none());
         Rates { tick: self.tick, line_bps }
     }
 
     /// Records whether `findings` show that a serial line does not run at its configured rate.
-    pub(crate) fn judge_line(&mut self, findings: &Findings) {
+    pub(crate) fn check_line_rate(&mut self, findings: &Findings) {
         let Some(rate_bps) = self.carrier.nominal_bps() else { return };
         let tick = self.tick;
         let ns = |spent: &Spent| tick.to_nanos(spent.total_ticks());
-        let mut keys: Vec<Spent> = findings.keystrokes.iter().map(Keystroke::whole).collect();
+        let mut keys: Vec<Spent> = findings.keystrokes.iter().map(Keystroke::total).collect();
         keys.sort_by_key(Spent::total_ticks);
         let median = statistics::nearest_rank(&keys, 50);
         let echo = median.map(|key| {
@@ -118,27 +118,28 @@ impl Circumstances {
                 // Segments pass each other, because a line carries both directions at once.
                 Carrier::Network(_) => key.line_bytes / 2,
             };
-            Passage { bytes, ns: ns(key) }
+            Transit { bytes, ns: ns(key) }
         });
-        let shown = findings.screenful.as_ref().map(|(shown, _)| shown);
-        let screenful = shown.and_then(|shown| {
-            let last = shown.watch.arrivals.last()?;
-            Some(Passage { bytes: shown.watch.bytes, ns: last.at_ns })
+        let received = findings.screenful.as_ref().map(|(received, _)| received);
+        let screenful = received.and_then(|received| {
+            let last = received.watch.arrivals.last()?;
+            Some(Transit { bytes: received.watch.bytes, ns: last.at_ns })
         });
-        let passages: Vec<Passage> = echo.into_iter().chain(screenful).collect();
+        let transits: Vec<Transit> = echo.into_iter().chain(screenful).collect();
         let bits_per_byte = self.carrier.bits_per_byte();
-        self.refuting = nominal::refuting(&passages, bits_per_byte, rate_bps.into());
+        self.refutation = nominal::refutation(&transits, bits_per_byte, rate_bps.into());
     }
 
     /// Returns the refuted rate of the line, with a sentence about it.
     fn refuted(&self) -> Option<(u64, String)> {
         let rate_bps = u64::from(self.carrier.nominal_bps()?);
         let bits_per_byte = self.carrier.bits_per_byte();
-        Some((rate_bps, nominal::sentence(self.refuting?, bits_per_byte, rate_bps)))
+        Some((rate_bps, nominal::sentence(self.refutation?, bits_per_byte, rate_bps)))
     }
 }
 
-/// Number of bytes of a key and its echo on a line without a network, where they are sequential.
+/// Number of bytes of a key and its echo, sent one after the other on a line without a network
+/// layer.
 const ECHO_BYTES: u64 = 2;
 
 /// Returns a record without any measured values.
@@ -174,7 +175,7 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     let samples: Vec<_> = findings
         .keystrokes
         .iter()
-        .map(|key| rates.echo_sample(&key.without_send_wait(rates).whole(), key.run_queue_wait))
+        .map(|key| rates.echo_sample(&key.without_send_wait(rates).total(), key.run_queue_wait))
         .collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
     let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
@@ -193,15 +194,15 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
         tcp: findings.status.as_ref().and_then(tcp_figures),
         ..blank(target.clone(), carrier.to_string(), *started_at)
     };
-    measured.predictions = foretold_walk::of_walk(findings, circumstances, &measured.phases);
+    measured.predictions = forecast_login::of_session(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
     // The verdict already reports that there are too few echoes. The observation adds the reason if
     // the session ended early.
-    let is_enough = |count| count >= verdict::FEWEST_SAMPLES;
+    let is_enough = |count| count >= verdict::MIN_SAMPLES;
     let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
     if is_concluded || findings.unfinished.is_some() {
-        let observed = observed_walk::of_walk(findings, circumstances, &measured);
+        let observed = observed_session::of_session(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observed);
     }
     if findings.is_refused {
@@ -268,14 +269,15 @@ fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
 }
 
 fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
-    let (shown, is_command) = findings.screenful.as_ref()?;
-    let watch = &shown.watch;
-    let (first, last) = (watch.first?, watch.last?);
-    let asked = watch.asked.unwrap_or(first);
-    let spent = last.since(&asked);
+    let (received, is_command) = findings.screenful.as_ref()?;
+    let watch = &received.watch;
+    let first = watch.first?;
+    let last = watch.last?;
+    let requested = watch.requested.unwrap_or(first);
+    let spent = last.since(&requested);
     let total_ns = rates.total_ns(&spent);
     let parts = rates.parts_with(&spent, watch.run_queue_wait);
-    let brought = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
+    let segments = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
     Some(Screenful {
         method: Some(if *is_command {
             ScreenfulMethod::Command
@@ -285,10 +287,10 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
         bytes: watch.bytes,
         cells: watch.cells,
         first_to_last_ns: rates.total_ns(&last.since(&first)),
-        asked_to_last_ns: Some(total_ns),
-        first_byte_wait_ns: Some(rates.account_ns(&first.since(&asked), Account::Outside)),
-        segments_in: brought.filter(|_| knows_segments(findings)),
-        stalls_ns: watch.longest_gap.map(nanos),
+        request_to_last_ns: Some(total_ns),
+        first_byte_wait_ns: Some(rates.account_ns(&first.since(&requested), Account::Outside)),
+        segments_in: segments.filter(|_| has_segment_counts(findings)),
+        longest_gap_ns: watch.longest_gap.map(nanos),
         layers: statistics::split(total_ns, &parts),
         error: Some(SplitError::of(total_ns, &parts, rates.resolution_ns())),
         arrivals: watch.arrivals.clone(),
@@ -296,21 +298,21 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
 }
 
 /// Returns whether the user-space TCP was used, which counts the segments.
-fn knows_segments(findings: &Findings) -> bool {
-    matches!(findings.status, Some(CarrierStatus::Own(_)))
+fn has_segment_counts(findings: &Findings) -> bool {
+    matches!(findings.status, Some(CarrierStatus::UserSpace(_)))
 }
 
-fn tcp_figures(status: &CarrierStatus) -> Option<TcpFigures> {
+fn tcp_figures(status: &CarrierStatus) -> Option<TcpStats> {
     match status {
         CarrierStatus::Kernel(info, _) => Some(kernel_figures(info)),
-        CarrierStatus::Own(status) => Some(own_figures(status)),
+        CarrierStatus::UserSpace(status) => Some(own_figures(status)),
         CarrierStatus::None => None,
     }
 }
 
-fn kernel_figures(info: &TcpInfo) -> TcpFigures {
+fn kernel_figures(info: &TcpInfo) -> TcpStats {
     let mss = u64::from(info.send_mss_bytes);
-    TcpFigures {
+    TcpStats {
         rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
         rtt_deviation_ns: Some(u64::from(info.round_trip_deviation_us) * 1_000),
         retransmissions: Some(info.total_retransmissions.into()),
@@ -323,9 +325,9 @@ fn kernel_figures(info: &TcpInfo) -> TcpFigures {
     }
 }
 
-fn own_figures(status: &Status) -> TcpFigures {
+fn own_figures(status: &Status) -> TcpStats {
     let counted = &status.statistics;
-    TcpFigures {
+    TcpStats {
         rtt_ns: status.srtt.map(nanos),
         rtt_deviation_ns: status.rttvar.map(nanos),
         retransmissions: Some(counted.retransmissions),
@@ -341,7 +343,7 @@ fn own_figures(status: &Status) -> TcpFigures {
 /// Returns the passage of the median key through the layers, if any key was measured.
 pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
-    keys.sort_by_key(|key| rates.total_ns(&key.whole()));
+    keys.sort_by_key(|key| rates.total_ns(&key.total()));
     let key = statistics::nearest_rank(&keys, 50)?.without_send_wait(rates);
     let mut spans = Vec::new();
     let mut add = |label: &str, layer: Layer, ns: u64| {
@@ -350,13 +352,13 @@ pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> 
         let end_ns = start_ns + ns;
         spans.push(Span { label, start_ns, end_ns, layer: Some(layer) });
     };
-    for (layer, ns) in charged(&key.down, rates).into_iter().rev() {
+    for (layer, ns) in layer_times(&key.down, rates).into_iter().rev() {
         add("down: ", layer, ns);
     }
     let waiting = [&key.down, &key.away, &key.up];
     let waiting = waiting.map(|spent| rates.account_ns(spent, Account::Outside));
-    add("", Layer::FarSideAndNetwork, waiting.into_iter().sum());
-    for (layer, ns) in charged(&key.away.and(&key.up), rates) {
+    add("", Layer::RemoteHostAndNetwork, waiting.into_iter().sum());
+    for (layer, ns) in layer_times(&key.away.and(&key.up), rates) {
         add("up: ", layer, ns);
     }
     Some(Waterfall {
@@ -370,7 +372,7 @@ pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> 
     })
 }
 
-fn charged(spent: &Spent, rates: Rates) -> Vec<(Layer, u64)> {
+fn layer_times(spent: &Spent, rates: Rates) -> Vec<(Layer, u64)> {
     let all = LAYERS.into_iter().map(|(account, layer)| (layer, rates.account_ns(spent, account)));
     all.filter(|(_, ns)| *ns > 0).collect()
 }
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_is_written_as_rfc_3339_has_it() {
+    fn times_are_formatted_as_in_rfc_3339() {
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
@@ -404,17 +406,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_found_nothing_has_a_record_of_unknowns() {
+    fn a_run_without_results_has_a_record_of_unknown_values() {
         let circumstances = Circumstances {
             target: "host".to_owned(),
             address: Some("192.0.2.1:23".parse().unwrap()),
-            carrier: Carrier::Network(Via::Kernel),
+            carrier: Carrier::Network(Route::Kernel),
             started_at: UNIX_EPOCH,
             resolve: None,
             connecting_at: Some(Instant::ZERO),
             tls: None,
             tick: TickRate::calibrate(),
-            refuting: None,
+            refutation: None,
         };
         let measured = measurement(&Findings::default(), &circumstances);
         assert_eq!((measured.phases, measured.echo), (Phases::default(), None));

@@ -7,13 +7,13 @@
 //! the user. There are then no echoes, and only output that continues for a large part of a screen,
 //! without a pause as long as the shortest interval between two keys, counts as a screenful.
 
-use crate::carry::Bench;
+use crate::carrier::EngineContext;
 use crate::recording::{self, Event, Kind, Lines, ReadError};
 use anyhow::{Context, Result};
 use protocols::Instant;
 use protocols::terminal::Terminal;
 use protocols::time::Duration;
-use records::arrivals::Log;
+use records::arrivals::ArrivalSeries;
 use records::measurement::{Echo, EchoSample, Recording, Screenful, ScreenfulMethod};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -21,11 +21,12 @@ use std::path::Path;
 
 /// Maximum time of an echo, ns.
 const ECHO_MAX_NS: u64 = 5_000_000_000;
-/// Pause after which output belongs to the next output, ns.
-const REST_NS: u64 = 1_000_000_000;
+/// Pause that separates one output from the next, ns.
+const PAUSE_NS: u64 = 1_000_000_000;
 /// Pause shorter than the interval between two keys at any typing or repeat rate, ns.
-const FLOW_REST_NS: u64 = 25_000_000;
-/// A quarter of a screen: more than the echo of a line with its answer.
+const FLOW_PAUSE_NS: u64 = 25_000_000;
+/// Minimum number of cells of a screenful if no keys were recorded: a quarter of a screen, which is
+/// more than the echo of a line with its answer.
 const FLOW_CELLS: u64 = 480;
 /// Maximum number of reported gaps.
 const GAPS_MAX: usize = 20;
@@ -40,7 +41,7 @@ const SECONDS_MAX: f64 = 31_536_000.0;
 
 /// Results of the analysis of a recording.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RecordingAnalysis {
     /// Description of the session in the recording.
     pub(super) title: Option<String>,
     /// Start of the session, in seconds since 1970.
@@ -58,7 +59,7 @@ pub(super) struct Found {
 ///
 /// Returns an error if the file cannot be read. The inner error explains why the file is not a
 /// valid recording.
-pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
+pub(super) fn read(path: &Path) -> Result<Result<RecordingAnalysis, String>> {
     let name = path.display();
     let mut lines = Lines::open(path)?;
     let first = lines.next_line().with_context(|| format!("cannot read {name}"))?;
@@ -74,7 +75,7 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
             continue;
         }
         match recording::read_event(&line) {
-            Ok(event) => reader.take(&event),
+            Ok(event) => reader.on_event(&event),
             Err(error) => {
                 notes.push(format!("line {} is invalid: {error}", lines.number()));
                 break;
@@ -82,7 +83,8 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
         }
     }
     let mut found = reader.finish();
-    (found.title, found.timestamp) = (header.title, header.timestamp);
+    found.title = header.title;
+    found.timestamp = header.timestamp;
     if found.recording.keys == 0 {
         notes.push(
             "the recording has no typed keys (plumb login --record-input saves them): input cannot \
@@ -91,8 +93,8 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
         );
         if found.screenful.is_none() {
             notes.push(
-                "all of its output has pauses as long as a user's, so no screenful can be \
-                 identified"
+                "all output of the recording has pauses as long as those between a user's keys, \
+                so no screenful can be identified"
                     .to_owned(),
             );
         }
@@ -109,18 +111,18 @@ struct Output {
     bytes: u64,
     cells: u64,
     longest_gap_ns: Option<u64>,
-    arrivals: Log,
+    arrivals: ArrivalSeries,
 }
 
 struct Reader {
-    bench: Bench,
+    context: EngineContext,
     terminal: Terminal,
     keys: VecDeque<(char, u64)>,
     echoes: Vec<EchoSample>,
     found: Recording,
     /// Time of the latest output, if no key was typed since.
     output_at_ns: Option<u64>,
-    /// Outputs separated by pauses of [`REST_NS`] or by typed keys.
+    /// Outputs separated by pauses of [`PAUSE_NS`] or by typed keys.
     outputs: Outputs,
     /// Outputs without any pause in which a key could have been typed.
     flows: Outputs,
@@ -128,21 +130,21 @@ struct Reader {
 
 /// The outputs of a recording; the longest is kept.
 struct Outputs {
-    /// Pause after which output belongs to the next output, ns.
-    rest_ns: u64,
+    /// Pause that separates one output from the next, ns.
+    pause_ns: u64,
     current: Option<Output>,
     longest: Option<Output>,
 }
 
 impl Outputs {
-    fn parted_by(rest_ns: u64) -> Self {
-        Self { rest_ns, current: None, longest: None }
+    fn separated_by(pause_ns: u64) -> Self {
+        Self { pause_ns, current: None, longest: None }
     }
 
-    fn came(&mut self, at_ns: u64, bytes: u64, cells: u64) {
-        let rest_ns = self.rest_ns;
-        let is_after_a_rest = |current: &Output| at_ns.saturating_sub(current.last_ns) > rest_ns;
-        if self.current.as_ref().is_none_or(is_after_a_rest) {
+    fn on_output(&mut self, at_ns: u64, bytes: u64, cells: u64) {
+        let pause_ns = self.pause_ns;
+        let is_after_pause = |current: &Output| at_ns.saturating_sub(current.last_ns) > pause_ns;
+        if self.current.as_ref().is_none_or(is_after_pause) {
             self.end();
         }
         let current = self.current.get_or_insert_with(|| Output {
@@ -151,7 +153,7 @@ impl Outputs {
             bytes: 0,
             cells: 0,
             longest_gap_ns: None,
-            arrivals: Log::new(ARRIVALS_MAX),
+            arrivals: ArrivalSeries::new(ARRIVALS_MAX),
         });
         if current.bytes > 0 {
             let gap_ns = at_ns.saturating_sub(current.last_ns);
@@ -161,7 +163,7 @@ impl Outputs {
         current.bytes = current.bytes.saturating_add(bytes);
         current.cells = current.cells.saturating_add(cells);
         let since_ns = at_ns.saturating_sub(current.began_ns);
-        current.arrivals.note(since_ns, current.bytes);
+        current.arrivals.record(since_ns, current.bytes);
     }
 
     fn end(&mut self) {
@@ -176,28 +178,28 @@ impl Outputs {
 impl Reader {
     fn new(columns: u16, rows: u16) -> Result<Self> {
         Ok(Self {
-            bench: Bench::new(false)?,
+            context: EngineContext::new(false)?,
             terminal: Terminal::new(columns, rows),
             keys: VecDeque::new(),
             echoes: Vec::new(),
             found: Recording::default(),
             output_at_ns: None,
-            outputs: Outputs::parted_by(REST_NS),
-            flows: Outputs::parted_by(FLOW_REST_NS),
+            outputs: Outputs::separated_by(PAUSE_NS),
+            flows: Outputs::separated_by(FLOW_PAUSE_NS),
         })
     }
 
-    fn take(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let at_ns = nanos(event.at_s);
         self.found.duration_ns = self.found.duration_ns.max(at_ns);
         match event.kind {
-            Kind::Input => self.typed(&event.text, at_ns),
-            Kind::Output => self.came(&event.text, at_ns),
+            Kind::Input => self.on_input(&event.text, at_ns),
+            Kind::Output => self.on_output(&event.text, at_ns),
             Kind::Resize | Kind::Marker | Kind::Other => {}
         }
     }
 
-    fn typed(&mut self, text: &str, at_ns: u64) {
+    fn on_input(&mut self, text: &str, at_ns: u64) {
         let mut characters = text.chars();
         self.output_at_ns = None;
         self.outputs.end();
@@ -217,21 +219,21 @@ impl Reader {
         }
     }
 
-    fn came(&mut self, text: &str, at_ns: u64) {
+    fn on_output(&mut self, text: &str, at_ns: u64) {
         let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
         self.found.bytes = self.found.bytes.saturating_add(bytes);
         if let Some(before) = self.output_at_ns.replace(at_ns) {
-            self.keep_gap(at_ns.saturating_sub(before));
+            self.insert_gap(at_ns.saturating_sub(before));
         }
         self.find_echoes(text, at_ns);
-        let mut cx = self.bench.cx();
+        let mut cx = self.context.cx();
         cx.now = Instant::ZERO + Duration::from_nanos(at_ns);
         let cells = self.terminal.receive(text.as_bytes(), &mut cx).cells;
         // The responses of the terminal are part of the recorded input already.
         let answers = self.terminal.output().len();
         self.terminal.sent(answers);
-        self.outputs.came(at_ns, bytes, cells);
-        self.flows.came(at_ns, bytes, cells);
+        self.outputs.on_output(at_ns, bytes, cells);
+        self.flows.on_output(at_ns, bytes, cells);
     }
 
     fn find_echoes(&mut self, text: &str, at_ns: u64) {
@@ -240,8 +242,8 @@ impl Reader {
         }
         let mut rest = text;
         while let Some((key, typed_ns)) = self.keys.front().copied() {
-            let Some((_, behind)) = rest.split_once(key) else { return };
-            rest = behind;
+            let Some((_, after)) = rest.split_once(key) else { return };
+            rest = after;
             self.keys.pop_front();
             if self.echoes.len() < ECHOES_MAX {
                 let total_ns = at_ns.saturating_sub(typed_ns);
@@ -250,16 +252,16 @@ impl Reader {
         }
     }
 
-    fn keep_gap(&mut self, gap_ns: u64) {
+    fn insert_gap(&mut self, gap_ns: u64) {
         let gaps = &mut self.found.gaps_ns;
-        let at = gaps.partition_point(|kept| *kept >= gap_ns);
+        let at = gaps.partition_point(|other| *other >= gap_ns);
         if at < GAPS_MAX && gap_ns > 0 {
             gaps.insert(at, gap_ns);
             gaps.truncate(GAPS_MAX);
         }
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> RecordingAnalysis {
         self.outputs.end();
         self.flows.end();
         let mut echo = Echo::from_samples(&self.echoes, None);
@@ -277,15 +279,15 @@ impl Reader {
             bytes: output.bytes,
             cells: output.cells,
             first_to_last_ns: output.last_ns - output.began_ns,
-            asked_to_last_ns: None,
+            request_to_last_ns: None,
             first_byte_wait_ns: None,
             error: None,
             segments_in: None,
-            stalls_ns: output.longest_gap_ns,
+            longest_gap_ns: output.longest_gap_ns,
             layers: Vec::new(),
             arrivals: output.arrivals.into_arrivals(),
         });
-        Found { recording: self.found, echo, screenful, ..Found::default() }
+        RecordingAnalysis { recording: self.found, echo, screenful, ..RecordingAnalysis::default() }
     }
 }
 
@@ -306,16 +308,16 @@ mod tests {
         Event { at_s, kind, text: text.to_owned() }
     }
 
-    fn found(events: &[(f64, Kind, &str)]) -> Found {
+    fn found(events: &[(f64, Kind, &str)]) -> RecordingAnalysis {
         let mut reader = Reader::new(80, 24).unwrap();
         for (at_s, kind, text) in events {
-            reader.take(&event(*at_s, *kind, text));
+            reader.on_event(&event(*at_s, *kind, text));
         }
         reader.finish()
     }
 
     #[test]
-    fn an_echo_is_from_a_key_to_the_output_with_its_character() {
+    fn an_echo_lasts_from_a_key_to_the_output_of_its_character() {
         let found = found(&[
             (1.0, Kind::Input, "l"),
             (1.02, Kind::Output, "l"),
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_were_typed_ahead_are_echoed_in_their_order() {
+    fn keys_typed_ahead_are_echoed_in_order() {
         let found =
             found(&[(1.0, Kind::Input, "a"), (1.01, Kind::Input, "b"), (1.05, Kind::Output, "ab")]);
         assert_eq!(found.echo.unwrap().times_ns, [50_000_000, 40_000_000]);
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_between_two_outputs_with_nothing_typed_between() {
+    fn a_gap_lies_between_two_outputs_without_input_between_them() {
         let found = found(&[
             (1.0, Kind::Output, "a"),
             (1.2, Kind::Output, "b"),
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn without_keys_what_a_person_typed_with_pauses_is_no_screenful() {
+    fn without_recorded_keys_output_with_typing_pauses_is_not_a_screenful() {
         let mut events = Vec::new();
         for line in 0..4 {
             for (key, text) in (0..8).zip(["e", "c", "h", "o", " ", "h", "i", "\r\nhi\r\n$ "]) {
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn without_keys_an_output_that_flows_on_is_a_screenful_and_the_typing_before_it_is_not_of_it() {
+    fn without_recorded_keys_continuous_output_is_a_screenful_without_the_preceding_echoes() {
         let numbers = "1234\r\n".repeat(150);
         let found = found(&[
             (1.0, Kind::Output, "s"),
@@ -403,13 +405,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_events_break_it(
+        fn any_events_are_analyzed_without_a_panic(
             raw in proptest::collection::vec((0.0..1e12_f64, any::<bool>(), any::<String>()), 0..30),
         ) {
             let mut reader = Reader::new(80, 24).unwrap();
             for (at_s, is_input, text) in raw {
                 let kind = if is_input { Kind::Input } else { Kind::Output };
-                reader.take(&Event { at_s, kind, text });
+                reader.on_event(&Event { at_s, kind, text });
             }
             _ = reader.finish();
         }

@@ -1,4 +1,4 @@
-//! Number and interval of the tries at a target: `--count`, `--every`, `--for`.
+//! Number and interval of the tries at a target: `--tries`, `--every`, `--for`.
 
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
@@ -34,7 +34,7 @@ impl Schedule {
         length: Option<Duration>,
     ) -> Result<Self> {
         if every.is_some() && count.is_none() && length.is_none() {
-            bail!("--every needs an end: use --for or --count");
+            bail!("--every needs an end: use --for or --tries");
         }
         let every = every.unwrap_or(EVERY);
         if every < EVERY_MIN {
@@ -52,7 +52,8 @@ impl Schedule {
         };
         if count > COUNT_MAX {
             bail!(
-                "these are {count} tries, and a run has at most {COUNT_MAX}: use a longer --every"
+                "--for and --every give {count} tries, but a run has at most {COUNT_MAX}: use a \
+                longer --every"
             );
         }
         Ok(Self { count, every })
@@ -126,7 +127,8 @@ const SIZE_FIRST: u64 = 1024;
 /// Ratio of consecutive sizes.
 const SIZE_FACTOR: u64 = 4;
 
-/// Returns sizes that grow by powers up to `most`, which is the last.
+/// Returns sizes from [`SIZE_FIRST`], each [`SIZE_FACTOR`] times the previous size, and `most` as
+/// the last size.
 pub(super) fn sizes(most: u64) -> Vec<u64> {
     let growing = std::iter::successors(Some(SIZE_FIRST), |size| size.checked_mul(SIZE_FACTOR));
     growing.take_while(|size| *size < most).chain([most]).collect()
@@ -147,22 +149,22 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_there_is_one_try() {
+    fn by_default_there_is_one_try() {
         assert_eq!(Schedule::new(None, None, None).unwrap().count, 1);
         assert_eq!(Schedule::new(Some(5), None, None).unwrap().count, 5);
     }
 
     #[test]
-    fn what_ends_first_ends_a_run() {
+    fn the_earlier_limit_ends_a_run() {
         let hour = Duration::from_secs(3_600);
         assert_eq!(Schedule::new(Some(5), None, Some(hour)).unwrap().count, 5);
         assert_eq!(Schedule::new(Some(500), None, Some(hour)).unwrap().count, 60);
     }
 
     #[test]
-    fn a_run_without_an_end_is_refused() {
-        let refused = Schedule::new(None, Some(MINUTE), None).unwrap_err();
-        assert!(refused.to_string().contains("needs an end"));
+    fn a_run_without_an_end_is_rejected() {
+        let error = Schedule::new(None, Some(MINUTE), None).unwrap_err();
+        assert!(error.to_string().contains("needs an end"));
         assert!(Schedule::new(Some(2), Some(Duration::from_millis(1)), None).is_err());
         assert!(Schedule::new(None, None, Some(FOR_MAX + MINUTE)).is_err());
         let often = Some(Duration::from_millis(100));
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_are_read_with_their_units() {
+    fn times_and_sizes_are_parsed_with_their_units() {
         let times = ["500ms", "60s", "60", "5m", "1h"].map(|text| duration(text).unwrap());
         assert_eq!(times.map(|time| time.as_millis()), [500, 60_000, 60_000, 300_000, 3_600_000]);
         let sizes = ["1", "64K", "16M", "1G"].map(|text| size(text).unwrap());
@@ -190,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text: String) {
+        fn any_text_is_parsed_or_rejected(text: String) {
             _ = duration(&text);
             _ = (size(&text), large_size(&text));
         }

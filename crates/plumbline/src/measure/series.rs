@@ -3,16 +3,16 @@
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
-use super::login::{Logins, Place};
+use super::login_runs::{Location, Logins};
+use super::login_session::Login;
 use super::observed;
 use super::outcome::{Failed, Measured};
 use super::record::{blank, nanos, rfc_3339};
 use super::recorded;
 use super::running;
 use super::schedule::Schedule;
-use super::target::Subject;
+use super::target::Target;
 use super::transfers::Files;
-use super::walk::Login;
 use crate::exit::Failure;
 use crate::files::url::Url;
 use anyhow::Result;
@@ -21,7 +21,7 @@ use os::readiness::{self, PollFd, PollFlags};
 use protocols::Instant;
 use records::Measurement;
 use records::measurement::HostInfo;
-use records::measures::{Measures, Try, TryOutcome};
+use records::measures::{Attempt, AttemptOutcome, Measures};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,68 +46,73 @@ pub(super) struct Ended {
 }
 
 impl Series<'_> {
-    /// Makes all tries, or those before an interrupt.
+    /// Makes all tries, or the tries before an interrupt.
     ///
     /// # Errors
     ///
-    /// Returns an error if this machine refuses a resource for the first try.
+    /// Returns an error if the operating system refuses a resource for the first try.
     pub(super) fn run(&self, schedule: Schedule) -> Result<Ended> {
-        let (clock, started_at) = (Monotonic::start(), SystemTime::now());
-        let (mut tries, mut measured, mut last) = (Vec::new(), None, None);
+        let clock = Monotonic::start();
+        let started_at = SystemTime::now();
+        let mut tries = Vec::new();
+        let mut measured = None;
+        let mut last_failure = None;
         for number in 0..schedule.count {
-            let due = Instant::ZERO + saturating(schedule.every, number);
+            let due = Instant::ZERO + saturating_multiple(schedule.every, number);
             if !self.wait_until(due, &clock)? {
                 break;
             }
             let at_ns = nanos(clock.now() - Instant::ZERO);
             let outcome = match &measured {
-                None => self.measure()?.map(|one| {
-                    let response_ns = one.response_ns;
-                    measured = Some(one);
+                None => self.measure()?.map(|results| {
+                    let response_ns = results.response_ns;
+                    measured = Some(results);
                     response_ns
                 }),
                 Some(_) => self.probe_availability()?.map(Some),
             };
-            if self.interrupts.has_come() && outcome.is_err() && number > 0 {
+            if self.interrupts.is_interrupted() && outcome.is_err() && number > 0 {
                 // An interrupted try gives no information about the target.
                 break;
             }
             tries.push(match &outcome {
                 Ok(response_ns) => {
                     let response_ns = *response_ns;
-                    Try { at_ns, outcome: TryOutcome::Ok, response_ns, error: None }
+                    Attempt { at_ns, outcome: AttemptOutcome::Ok, response_ns, error: None }
                 }
                 Err(failed) => {
-                    let error = Some(failed.why.clone());
-                    Try { at_ns, outcome: failed.outcome, response_ns: None, error }
+                    let error = Some(failed.reason.clone());
+                    Attempt { at_ns, outcome: failed.outcome, response_ns: None, error }
                 }
             });
-            last = outcome.err().or(last);
-            if last.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments) {
+            last_failure = outcome.err().or(last_failure);
+            if last_failure.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments)
+            {
                 // Wrong arguments would fail at every further try.
                 break;
             }
         }
         let every_ns = (schedule.count > 1).then_some(nanos(schedule.every));
-        Ok(self.ended(measured, tries, last, every_ns, started_at))
+        Ok(self.ended(measured, tries, last_failure, every_ns, started_at))
     }
 
     fn ended(
         &self,
         mut measured: Option<Measured>,
-        tries: Vec<Try>,
-        last: Option<Failed>,
+        tries: Vec<Attempt>,
+        last_failure: Option<Failed>,
         every_ns: Option<u64>,
         started_at: SystemTime,
     ) -> Ended {
         let mut record = match &mut measured {
-            Some(one) => one.record.clone(),
+            Some(results) => results.record.clone(),
             None => {
                 let arguments = self.arguments;
-                let (target, via) = (arguments.target.to_string(), arguments.via.to_string());
+                let target = arguments.target.to_string();
+                let via = arguments.via.to_string();
                 let mut record = blank(target, via, started_at);
                 record.verdict = format!(
-                    "It was not usable in any of {} tries, so the limiting factor is unknown.",
+                    "The target was usable in none of {} tries, so the limiting factor is unknown.",
                     tries.len()
                 );
                 record
@@ -116,42 +121,48 @@ impl Series<'_> {
         // Recordings and running plumbs have no tries.
         if record.recording.is_none() && record.running.is_none() {
             record.tries = tries;
-            let accuracy = measured.as_ref().and_then(|one| one.accuracy);
+            let accuracy = measured.as_ref().and_then(|results| results.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
             if let Some(sentence) = unavailable(&record.tries).filter(|_| measured.is_some()) {
                 record.verdict = format!("{sentence} {}", record.verdict);
             }
         }
-        Ended { failed: last.filter(|_| measured.is_none()), measured, record }
+        Ended { failed: last_failure.filter(|_| measured.is_none()), measured, record }
     }
 
     /// Waits until the try is due; returns `false` after an interrupt.
     fn wait_until(&self, due: Instant, clock: &Monotonic) -> Result<bool> {
-        let notice = self.interrupts.descriptor()?;
-        while clock.now() < due && !self.interrupts.has_come() {
-            let mut ends = [PollFd::new(&notice, PollFlags::IN)];
-            readiness::wait(&mut ends, clock, Some(due))?;
+        let interrupt = self.interrupts.descriptor()?;
+        while clock.now() < due && !self.interrupts.is_interrupted() {
+            let mut descriptors = [PollFd::new(&interrupt, PollFlags::IN)];
+            readiness::wait(&mut descriptors, clock, Some(due))?;
         }
-        Ok(!self.interrupts.has_come())
+        Ok(!self.interrupts.is_interrupted())
     }
 
     fn measure(&self) -> Result<Result<Measured, Failed>> {
         match (&self.arguments.target, &self.url) {
-            (Subject::Recording(path), _) => measure_recording(path),
-            (Subject::Running(pid), _) => self.measure_running(*pid),
+            (Target::Recording(path), _) => measure_recording(path),
+            (Target::Running(pid), _) => self.measure_running(*pid),
             (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
-            _ => self.logins().map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.measure()),
+            _ => self
+                .logins()
+                .map_or_else(|| Ok(Err(Failed::interrupted())), |logins| logins.measure()),
         }
     }
 
     /// Measures a running plumb.
     fn measure_running(&self, pid: u32) -> Result<Result<Measured, Failed>> {
-        let length = self.arguments.length.unwrap_or(running::LOOK);
+        let length = self.arguments.length.unwrap_or(running::OBSERVATION_TIME);
         let started_at = SystemTime::now();
-        let found = match running::look(pid, length, self.interrupts)? {
+        let found = match running::observe(pid, length, self.interrupts)? {
             Ok(found) => found,
-            Err(why) => {
-                return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::NothingMeasured, &why)));
+            Err(reason) => {
+                return Ok(Err(Failed::new(
+                    AttemptOutcome::NotUsable,
+                    Failure::NothingMeasured,
+                    &reason,
+                )));
             }
         };
         let mut record = blank(format!("pid:{pid}"), "meters".to_owned(), started_at);
@@ -171,20 +182,21 @@ impl Series<'_> {
     fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         match &self.url {
             Some(url) => Files { url, arguments: self.arguments }.probe_availability(),
-            None => self
-                .logins()
-                .map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.probe_availability()),
+            None => self.logins().map_or_else(
+                || Ok(Err(Failed::interrupted())),
+                |logins| logins.probe_availability(),
+            ),
         }
     }
 
     fn logins(&self) -> Option<Logins<'_>> {
-        let place = match &self.arguments.target {
-            Subject::Login { target, is_in_tls } => Place::Host(target, *is_in_tls),
-            Subject::Line(line) => Place::Line(line),
-            Subject::Files(_) | Subject::Recording(_) | Subject::Running(_) => return None,
+        let location = match &self.arguments.target {
+            Target::Login { target, is_in_tls } => Location::Host(target, *is_in_tls),
+            Target::Line(line) => Location::Line(line),
+            Target::Files(_) | Target::Recording(_) | Target::Running(_) => return None,
         };
         Some(Logins {
-            place,
+            location,
             name: self.arguments.target.to_string(),
             arguments: self.arguments,
             interrupts: self.interrupts,
@@ -194,17 +206,18 @@ impl Series<'_> {
 }
 
 /// Returns a sentence about the failed tries, if any.
-fn unavailable(tries: &[Try]) -> Option<String> {
-    let failed = tries.iter().filter(|one| one.outcome != TryOutcome::Ok);
+fn unavailable(tries: &[Attempt]) -> Option<String> {
+    let failed = tries.iter().filter(|attempt| attempt.outcome != AttemptOutcome::Ok);
     let count = failed.clone().count();
-    let last = failed.filter_map(|one| one.error.as_deref()).next_back().unwrap_or("unknown");
+    let last =
+        failed.filter_map(|attempt| attempt.error.as_deref()).next_back().unwrap_or("unknown");
     let last = last.trim_end_matches('.');
     (count > 0).then(|| {
         format!("{count} of {} tries failed, the last of them because: {last}.", tries.len())
     })
 }
 
-fn saturating(every: Duration, times: u64) -> Duration {
+fn saturating_multiple(every: Duration, times: u64) -> Duration {
     every.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
@@ -212,8 +225,8 @@ fn saturating(every: Duration, times: u64) -> Duration {
 fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let found = match recorded::read(path)? {
         Ok(found) => found,
-        Err(why) => {
-            return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::FarSide, &why)));
+        Err(reason) => {
+            return Ok(Err(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, &reason)));
         }
     };
     let began = found.timestamp.and_then(|s| UNIX_EPOCH.checked_add(Duration::from_secs(s)));
@@ -223,7 +236,8 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     record.started_at = rfc_3339(began);
     // The recording may come from another machine or time.
     record.host = HostInfo::default();
-    (record.echo, record.screenful) = (found.echo, found.screenful);
+    record.echo = found.echo;
+    record.screenful = found.screenful;
     record.recording = Some(found.recording);
     record.verdict = records::verdict::verdict(&record);
     let observed = observed::of_recording(&record);

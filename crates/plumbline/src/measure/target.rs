@@ -1,7 +1,7 @@
 //! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
 //! session, or a running plumb.
 
-use crate::carry::{self, Target};
+use crate::carrier;
 use crate::files::url::Url;
 use crate::login::line_settings;
 use anyhow::{Context, Result, bail};
@@ -17,11 +17,11 @@ const RECORDING: &str = ".cast";
 
 /// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum Target {
     /// A login over Telnet.
     Login {
         /// Host and port.
-        target: Target,
+        target: carrier::Target,
         /// Whether TLS is used from the first byte.
         is_in_tls: bool,
     },
@@ -71,7 +71,7 @@ impl fmt::Display for Line {
     }
 }
 
-impl FromStr for Subject {
+impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -106,11 +106,11 @@ impl FromStr for Subject {
                     text.escape_debug()
                 );
             }
-            let target = Target::parse(text, Some(carry::TELNET_PORT))?;
+            let target = carrier::Target::parse(text, Some(carrier::TELNET_PORT))?;
             return Ok(Self::Login { target, is_in_tls: false });
         };
         let (is_in_tls, port) = match scheme {
-            "telnet" => (false, carry::TELNET_PORT),
+            "telnet" => (false, carrier::TELNET_PORT),
             "telnets" => (true, TELNETS_PORT),
             "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
             _ => bail!(
@@ -119,18 +119,18 @@ impl FromStr for Subject {
                 scheme.escape_debug()
             ),
         };
-        let target = Target::parse(rest.trim_end_matches('/'), Some(port))?;
+        let target = carrier::Target::parse(rest.trim_end_matches('/'), Some(port))?;
         Ok(Self::Login { target, is_in_tls })
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Login { target: Target { host, port }, is_in_tls } => {
+            Self::Login { target: carrier::Target { host, port }, is_in_tls } => {
                 let (scheme, usual) = match is_in_tls {
                     true => ("telnets://", TELNETS_PORT),
-                    false => ("", carry::TELNET_PORT),
+                    false => ("", carrier::TELNET_PORT),
                 };
                 let (open, close) = match host.contains(':') && *port != usual {
                     true => ("[", "]"),
@@ -152,56 +152,56 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn subject(text: &str) -> Subject {
+    fn target(text: &str) -> Target {
         text.parse().unwrap()
     }
 
     #[test]
-    fn a_scheme_says_what_is_measured() {
-        assert!(matches!(subject("host"), Subject::Login { is_in_tls: false, .. }));
-        assert!(matches!(subject("telnets://host"), Subject::Login { is_in_tls: true, .. }));
+    fn the_scheme_selects_the_kind_of_target() {
+        assert!(matches!(target("host"), Target::Login { is_in_tls: false, .. }));
+        assert!(matches!(target("telnets://host"), Target::Login { is_in_tls: true, .. }));
         for scheme in ["ftp", "ftpes", "ftps", "tftp"] {
-            assert!(matches!(subject(&format!("{scheme}://host/a")), Subject::Files(_)));
+            assert!(matches!(target(&format!("{scheme}://host/a")), Target::Files(_)));
         }
-        assert!(matches!(subject("serial:/dev/ttyS0"), Subject::Line(_)));
-        assert!(matches!(subject("a/session.cast"), Subject::Recording(_)));
+        assert!(matches!(target("serial:/dev/ttyS0"), Target::Line(_)));
+        assert!(matches!(target("a/session.cast"), Target::Recording(_)));
     }
 
     #[test]
-    fn a_target_is_shown_as_people_write_it_and_without_a_password() {
+    fn a_target_is_displayed_as_typed_but_without_a_password() {
         for text in ["host", "host:2323", "::1", "[::1]:2323", "telnets://host", "x.cast", "pid:7"]
         {
-            assert_eq!(subject(text).to_string(), text);
+            assert_eq!(target(text).to_string(), text);
         }
-        assert_eq!(subject("ftp://me:secret@host/a").to_string(), "ftp://host/a");
+        assert_eq!(target("ftp://me:secret@host/a").to_string(), "ftp://host/a");
     }
 
     #[test]
-    fn each_kind_of_bad_target_has_its_sentence() {
-        let sentence = |text: &str| text.parse::<Subject>().unwrap_err().to_string();
-        assert!(sentence("ssh://host").contains("cannot be measured: use"));
-        assert!(sentence("serial:").contains("no device in"));
-        assert!(sentence("serial:/dev/x?baud=fast").contains("invalid setting of a serial line"));
-        assert!(sentence("pid:me").contains("plumb meters --list"));
-        assert!(sentence("/etc/passwd").contains("is not a target"));
-        assert!(sentence("telnet://").contains("invalid host name"));
-        assert!(sentence("ftp://host/%zz").contains("two hex digits"));
-        assert!(sentence("host:0").contains("port"));
+    fn each_kind_of_invalid_target_has_its_own_message() {
+        let message = |text: &str| text.parse::<Target>().unwrap_err().to_string();
+        assert!(message("ssh://host").contains("cannot be measured: use"));
+        assert!(message("serial:").contains("no device in"));
+        assert!(message("serial:/dev/x?baud=fast").contains("invalid setting of a serial line"));
+        assert!(message("pid:me").contains("plumb meters --list"));
+        assert!(message("/etc/passwd").contains("is not a target"));
+        assert!(message("telnet://").contains("invalid host name"));
+        assert!(message("ftp://host/%zz").contains("two hex digits"));
+        assert!(message("host:0").contains("port"));
     }
 
     #[test]
     fn a_byte_on_a_line_has_its_start_parity_and_stop_bits() {
-        let Subject::Line(line) = subject("serial:/dev/ttyS0?bits=7&parity=even&stop=2") else {
-            panic!("a line")
+        let Target::Line(line) = target("serial:/dev/ttyS0?bits=7&parity=even&stop=2") else {
+            panic!("not a serial line")
         };
         assert_eq!((line.bits_per_byte(), line.rate_bps()), (11, Some(9_600)));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_a_target_or_refused_by_one_line(text: String) {
-            if let Err(refusal) = text.parse::<Subject>() {
-                let sentence = format!("{refusal:#}");
+        fn any_text_is_a_target_or_rejected_with_a_message_of_one_line(text: String) {
+            if let Err(error) = text.parse::<Target>() {
+                let sentence = format!("{error:#}");
                 prop_assert!(!sentence.contains('\n'));
             }
         }

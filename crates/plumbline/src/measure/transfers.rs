@@ -1,16 +1,16 @@
 //! Measured files: transfers of increasing sizes over FTP, with or without TLS, and over TFTP.
 
 use super::arguments::Arguments;
-use super::foretold;
+use super::forecast;
 use super::observed;
 use super::outcome::{Failed, Measured};
 use super::progress::ProgressLine;
 use super::record::{blank, nanos};
 use super::schedule::sizes;
-use crate::carry;
+use crate::carrier;
 use crate::exit::Failure;
-use crate::files::ftp::{self, Way, Wish};
-use crate::files::tftp::{self, Errand};
+use crate::files::ftp::{self, ProbeOptions, ProbePlan};
+use crate::files::tftp::{self, TransferSpec};
 use crate::files::url::{Scheme, Url};
 use crate::meters::Registry;
 use anyhow::Result;
@@ -18,8 +18,8 @@ use protocols::application::tftp::Mode;
 use protocols::time::Duration;
 use records::accuracy::Accuracy;
 use records::arrivals::Arrival;
-use records::measurement::{Phases, TcpFigures};
-use records::measures::TryOutcome;
+use records::measurement::{Phases, TcpStats};
+use records::measures::AttemptOutcome;
 use records::prediction::Prediction;
 use records::sizes::{Direction, Sample, Transfers};
 use records::transfer::Transfer;
@@ -38,12 +38,12 @@ pub(super) struct Files<'a> {
 }
 
 /// Results of either protocol.
-struct Found {
+struct FileResults {
     address: Option<SocketAddr>,
     phases: Phases,
     samples: Vec<Sample>,
     sequence: Vec<Arrival>,
-    tcp: Option<TcpFigures>,
+    tcp: Option<TcpStats>,
     accuracy: Option<Accuracy>,
     notes: Vec<String>,
     response_ns: Option<u64>,
@@ -56,13 +56,13 @@ impl Files<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if this machine refuses a resource. The inner error is the reason why
-    /// nothing could be measured.
+    /// Returns an error if the operating system refuses a resource. The inner error is the reason
+    /// why nothing could be measured.
     pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
         let started_at = SystemTime::now();
         let mut progress = ProgressLine::on_stderr();
-        let say = |what: &str| {
-            progress.show(what);
+        let say = |status: &str| {
+            progress.show(status);
             progress.paint();
         };
         let found = match self.url.scheme {
@@ -73,7 +73,7 @@ impl Files<'_> {
         Ok(found?.map(|found| self.measured(found, started_at)))
     }
 
-    /// Determines whether files can be transferred, and returns the time until they could, ns.
+    /// Determines whether the file server is usable, and returns the time until it was usable, ns.
     ///
     /// # Errors
     ///
@@ -81,40 +81,42 @@ impl Files<'_> {
     pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         let began = Instant::now();
         match self.url.scheme {
-            Scheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.way())
+            Scheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.probe_options())
                 .map(|found| opening_ns(&found.opening))
                 .map_err(Failed::of_files)),
             Scheme::Tftp(mode) => {
-                let errand = match self.errand(mode)? {
-                    Ok(errand) => errand,
+                let spec = match self.spec(mode)? {
+                    Ok(spec) => spec,
                     Err(failed) => return Ok(Err(failed)),
                 };
-                Ok(tftp::probe::probe_availability(&errand)
+                Ok(tftp::probe::probe_availability(&spec)
                     .map(|_| nanos(began.elapsed()))
                     .map_err(Failed::of_files))
             }
         }
     }
 
-    fn by_ftp(&self, say: impl FnMut(&str)) -> Result<Result<Found, Failed>> {
-        let wish = Wish {
+    fn by_ftp(&self, say: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
+        let plan = ProbePlan {
             sizes: sizes(self.arguments.bytes),
             rounds: self.arguments.rounds,
             writes: self.arguments.write,
             compares: self.arguments.pattern,
         };
-        let found = match ftp::probe(self.url, &self.way(), &wish, say) {
+        let found = match ftp::probe(self.url, &self.probe_options(), &plan, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused))),
+            Err(error) => return Ok(Err(Failed::of_files(error))),
         };
         let opening = &found.opening;
         let samples = found.transfers.iter().zip(&found.spans);
-        let samples = samples.filter_map(|((way, one), spans)| sample(*way, one, spans)).collect();
+        let samples = samples
+            .filter_map(|((direction, transfer), spans)| sample(*direction, transfer, spans))
+            .collect();
         let observed =
             Observation { files: Some(observed::session_of_ftp(&found)), ..Observation::default() };
         let connect_ns = opening.connect.map(nanos);
-        let predictions = foretold::of_ftp(&found.seen, connect_ns, self.arguments.foretell);
-        Ok(Ok(Found {
+        let predictions = forecast::of_ftp(&found.seen, connect_ns, self.arguments.estimate);
+        Ok(Ok(FileResults {
             observed,
             predictions,
             address: found.address,
@@ -134,37 +136,39 @@ impl Files<'_> {
         }))
     }
 
-    fn by_tftp(&self, mode: Mode, say: impl FnMut(&str)) -> Result<Result<Found, Failed>> {
-        let errand = match self.errand(mode)? {
-            Ok(errand) => errand,
+    fn by_tftp(&self, mode: Mode, say: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
+        let spec = match self.spec(mode)? {
+            Ok(spec) => spec,
             Err(failed) => return Ok(Err(failed)),
         };
-        let (wished, rounds) = (sizes(self.arguments.bytes), self.arguments.rounds);
-        let written = self.arguments.write.then_some(wished.as_slice());
+        let file_sizes = sizes(self.arguments.bytes);
+        let rounds = self.arguments.rounds;
+        let written = self.arguments.write.then_some(file_sizes.as_slice());
         let pattern = self.arguments.pattern;
-        let found = match tftp::probe::probe(&errand, written, rounds, pattern, say) {
+        let found = match tftp::probe::probe(&spec, written, rounds, pattern, say) {
             Ok(found) => found,
-            Err(refused) => return Ok(Err(Failed::of_files(refused))),
+            Err(error) => return Ok(Err(Failed::of_files(error))),
         };
         let mut samples = Vec::new();
-        for (way, transfer, arrivals) in &found.transfers {
+        for (direction, transfer, arrivals) in &found.transfers {
             if !self.arguments.write {
-                samples.extend(wished.iter().filter_map(|bytes| beginning(*bytes, arrivals)));
+                samples.extend(file_sizes.iter().filter_map(|bytes| beginning(*bytes, arrivals)));
             }
-            samples.extend(tftp_sample(*way, transfer, arrivals));
+            samples.extend(tftp_sample(*direction, transfer, arrivals));
         }
-        let largest = found.transfers.iter().max_by_key(|(way, transfer, _)| {
-            (transfer.size.file_bytes, *way == Direction::Received)
+        let largest = found.transfers.iter().max_by_key(|(direction, transfer, _)| {
+            (transfer.size.file_bytes, *direction == Direction::Received)
         });
         let observed = Observation {
-            files: Some(observed::session_of_tftp(nanos(errand.resolving), &found)),
+            files: Some(observed::session_of_tftp(nanos(spec.resolve_time), &found)),
             ..Observation::default()
         };
-        let resolve_ns = Some(nanos(errand.resolving));
-        let response_ns = found.first_block_ns.map(|ns| ns.saturating_add(nanos(errand.resolving)));
+        let resolve_ns = Some(nanos(spec.resolve_time));
+        let response_ns =
+            found.first_block_ns.map(|ns| ns.saturating_add(nanos(spec.resolve_time)));
         let seen = observed.files.as_ref().map_or(&[][..], |files| &files.transfers);
-        let predictions = foretold::of_tftp(seen, &samples, self.arguments.foretell);
-        Ok(Ok(Found {
+        let predictions = forecast::of_tftp(seen, &samples, self.arguments.estimate);
+        Ok(Ok(FileResults {
             observed,
             predictions,
             address: found.address,
@@ -178,8 +182,8 @@ impl Files<'_> {
         }))
     }
 
-    fn way(&self) -> Way {
-        Way {
+    fn probe_options(&self) -> ProbeOptions {
+        ProbeOptions {
             via: self.arguments.via.clone(),
             family: self.arguments.family,
             timeout_s: u32::try_from(self.arguments.timeout).unwrap_or(u32::MAX),
@@ -188,32 +192,37 @@ impl Files<'_> {
         }
     }
 
-    fn errand(&self, mode: Mode) -> Result<Result<Errand, Failed>> {
+    fn spec(&self, mode: Mode) -> Result<Result<TransferSpec, Failed>> {
         let began = Instant::now();
-        let (target, via) = (&self.url.target, &self.arguments.via);
-        let addresses = match carry::addresses(target, self.arguments.family, via, None)? {
+        let target = &self.url.target;
+        let via = &self.arguments.via;
+        let addresses = match carrier::addresses(target, self.arguments.family, via, None)? {
             Ok(addresses) => addresses,
-            Err(why) => {
-                let why = why.to_string();
-                return Ok(Err(Failed::new(TryOutcome::NoAddress, Failure::FarSide, &why)));
+            Err(reason) => {
+                let reason = reason.to_string();
+                return Ok(Err(Failed::new(
+                    AttemptOutcome::NoAddress,
+                    Failure::RemoteHost,
+                    &reason,
+                )));
             }
         };
-        Ok(Ok(Errand {
+        Ok(Ok(TransferSpec {
             host: target.host.clone(),
             addresses,
             name: self.url.name.clone(),
             mode,
             block_size: TFTP_BLOCK_BYTES,
             window_size: TFTP_WINDOW_BLOCKS,
-            patience: Duration::from_secs(self.arguments.timeout),
+            answer_timeout: Duration::from_secs(self.arguments.timeout),
             bytes_per_second: None,
             via: via.clone(),
-            resolving: began.elapsed(),
-            board: Registry::new(self.url.to_string()),
+            resolve_time: began.elapsed(),
+            registry: Registry::new(self.url.to_string()),
         }))
     }
 
-    fn measured(&self, found: Found, started_at: SystemTime) -> Measured {
+    fn measured(&self, found: FileResults, started_at: SystemTime) -> Measured {
         let transfers = Transfers::of(found.samples, found.sequence);
         let has_measured = !transfers.samples.is_empty();
         let mut record = blank(self.url.to_string(), self.arguments.via.to_string(), started_at);
@@ -236,42 +245,46 @@ impl Files<'_> {
     }
 }
 
-fn opening_ns(opening: &ftp::Moment) -> u64 {
+fn opening_ns(opening: &ftp::SetupTimes) -> u64 {
     let steps = [opening.resolve, opening.connect, opening.tls, opening.login];
     nanos(steps.into_iter().flatten().sum())
 }
 
 /// Returns the measured values of a transfer.
-fn sample(direction: Direction, transfer: &Transfer, spans: &ftp::Spans) -> Option<Sample> {
+fn sample(
+    direction: Direction,
+    transfer: &Transfer,
+    spans: &ftp::CommandOffsets,
+) -> Option<Sample> {
     let time = &transfer.time;
     Some(Sample {
         direction,
         bytes: transfer.size.file_bytes?,
-        total_ns: time.ns_total?,
-        before_ns: spans.before.map(nanos),
+        total_ns: time.total_ns?,
+        setup_ns: spans.before.map(nanos),
         command_at_ns: spans.command_at.map(nanos),
-        first_byte_ns: time.ns_first_byte,
-        command_ns: time.ns_cmd_to_150,
-        data_connect_ns: time.ns_data_connect,
-        data_tls_ns: time.ns_data_tls,
-        data_ns: time.ns_transfer,
-        confirm_ns: time.ns_last_byte_to_226,
+        first_byte_ns: time.first_byte_ns,
+        command_ns: time.command_to_150_ns,
+        data_connect_ns: time.data_connect_ns,
+        data_tls_ns: time.data_tls_ns,
+        data_ns: time.transfer_ns,
+        confirmation_ns: time.last_byte_to_226_ns,
         cpu_ns: transfer.cpu_ns(),
-        is_beginning: false,
+        is_partial: false,
     })
 }
 
 /// Returns the measured values of a TFTP transfer: after its last block it waits for the last
 /// acknowledgment.
 fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) -> Option<Sample> {
-    let sample = sample(direction, transfer, &ftp::Spans::default())?;
+    let sample = sample(direction, transfer, &ftp::CommandOffsets::default())?;
     let last_ns = arrivals.last().map(|last| last.at_ns.min(sample.total_ns));
     let (Some(first_ns), Some(last_ns)) = (sample.first_byte_ns, last_ns) else {
         return Some(sample);
     };
     Some(Sample {
         data_ns: Some(last_ns.saturating_sub(first_ns)),
-        confirm_ns: Some(sample.total_ns.saturating_sub(last_ns.max(first_ns))),
+        confirmation_ns: Some(sample.total_ns.saturating_sub(last_ns.max(first_ns))),
         ..sample
     })
 }
@@ -289,24 +302,24 @@ fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
         direction: Direction::Received,
         bytes,
         total_ns: reached.at_ns,
-        before_ns: None,
+        setup_ns: None,
         command_at_ns: None,
         first_byte_ns: None,
         command_ns: None,
         data_connect_ns: None,
         data_tls_ns: None,
         data_ns: None,
-        confirm_ns: None,
+        confirmation_ns: None,
         cpu_ns: None,
-        is_beginning: true,
+        is_partial: true,
     })
 }
 
 /// Returns TCP's values of a data connection at its end.
-fn tcp_figures(transfer: &Transfer) -> TcpFigures {
+fn tcp_figures(transfer: &Transfer) -> TcpStats {
     let tcp = &transfer.tcp;
     let ns = |us: Option<u64>| us.map(|us| us.saturating_mul(1_000));
-    TcpFigures {
+    TcpStats {
         rtt_ns: ns(tcp.rtt_us),
         rtt_deviation_ns: ns(tcp.rttvar_us),
         retransmissions: tcp.total_retrans,
@@ -328,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_transfer_is_looked_at_when_that_much_had_come() {
+    fn the_first_bytes_of_a_transfer_are_a_sample_at_the_time_of_their_arrival() {
         let arrivals = [arrival(10, 512), arrival(20, 512), arrival(30, 100)];
         let sample = beginning(600, &arrivals).unwrap();
-        assert_eq!((sample.bytes, sample.total_ns, sample.is_beginning), (600, 20, true));
+        assert_eq!((sample.bytes, sample.total_ns, sample.is_partial), (600, 20, true));
     }
 
     #[test]
-    fn a_transfer_that_ends_there_has_no_such_beginning() {
+    fn a_transfer_without_further_bytes_gives_no_such_sample() {
         let arrivals = [arrival(10, 512), arrival(20, 100)];
         assert_eq!(beginning(600, &arrivals), None);
         assert_eq!(beginning(6_000, &arrivals), None);

@@ -1,6 +1,6 @@
 //! Client that requests the meters of a running plumb.
 
-use super::report::Report;
+use super::meter_report::Report;
 use super::server::REQUEST;
 use super::socket_path;
 use anyhow::{Context, Result, bail};
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// Maximum accepted length of an answer.
 const ANSWER_MAX_BYTES: u64 = 4 << 20;
 /// Time limit for an answer; other clients may be served first.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the processes of this user that publish their meters, with their sockets.
-pub(crate) fn running() -> Vec<(u32, PathBuf)> {
-    socket_path::sockets(&socket_path::folders())
+pub(crate) fn running_processes() -> Vec<(u32, PathBuf)> {
+    socket_path::sockets(&socket_path::directories())
 }
 
 /// Requests the meters of process `pid`.
@@ -24,11 +24,11 @@ pub(crate) fn running() -> Vec<(u32, PathBuf)> {
 /// # Errors
 ///
 /// Returns an error if the process does not publish meters or does not answer.
-pub(crate) fn ask_process(pid: u32) -> Result<Report> {
-    let Some((_, path)) = running().into_iter().find(|(number, _)| *number == pid) else {
+pub(crate) fn request_process_report(pid: u32) -> Result<Report> {
+    let Some((_, path)) = running_processes().into_iter().find(|(number, _)| *number == pid) else {
         bail!("no plumb process {pid} of this user publishes meters: see plumb meters --list");
     };
-    ask(&path)
+    request_report(&path)
 }
 
 /// Requests the meters at a socket.
@@ -36,24 +36,24 @@ pub(crate) fn ask_process(pid: u32) -> Result<Report> {
 /// # Errors
 ///
 /// Returns an error if the socket does not answer or the answer is not a report.
-pub(crate) fn ask(path: &Path) -> Result<Report> {
-    let shown = path.display();
+pub(crate) fn request_report(path: &Path) -> Result<Report> {
+    let socket = path.display();
     let mut answer = Vec::new();
-    let asked = (|| {
+    let received = (|| {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(REQUEST)?;
         stream.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)
     })();
-    asked.with_context(|| format!("no answer from plumb at {shown}"))?;
+    received.with_context(|| format!("no answer from plumb at {socket}"))?;
     let report: Report = serde_json::from_slice(&answer).with_context(|| {
-        format!("invalid answer at {shown}: it may be another version of plumb")
+        format!("invalid answer at {socket}: the process may be another version of plumb")
     })?;
     match report.format {
         Report::FORMAT => Ok(report),
         format => {
             bail!(
-                "plumb at {shown} uses format {format}, and this version knows {}",
+                "plumb at {socket} uses format {format}, and this version knows {}",
                 Report::FORMAT
             )
         }

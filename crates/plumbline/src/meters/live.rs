@@ -1,8 +1,8 @@
 //! Periodically updated display of the meters on a terminal.
 
 use super::client;
-use super::report::Report;
-use super::table::{Before, columns, foot, head};
+use super::meter_report::Report;
+use super::meter_table::{Before, columns, foot, head};
 use anyhow::{Context, Result};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -10,7 +10,7 @@ use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use records::figures::count;
+use records::format::count;
 use records::table::wrap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,23 +25,23 @@ const KEYS: &str = "q: quit";
 /// Returns an error if the terminal cannot be used.
 pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let shown = (|| {
+    let result = (|| {
         let mut view = View { report: first, before: None, has_ended: false };
         loop {
             terminal.draw(|frame| view.draw(frame))?;
-            if leaves_within(every)? {
+            if waits_for_quit(every)? {
                 return Ok(());
             }
             view.read(path);
         }
     })();
     ratatui::restore();
-    shown
+    result
 }
 
 /// Waits for `time`; returns whether the user wants to quit. A change of the terminal size ends the
 /// wait.
-fn leaves_within(time: Duration) -> Result<bool> {
+fn waits_for_quit(time: Duration) -> Result<bool> {
     let until = Instant::now() + time;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -49,14 +49,14 @@ fn leaves_within(time: Duration) -> Result<bool> {
             return Ok(false);
         }
         match event::read()? {
-            Event::Key(key) if leaves(key) => return Ok(true),
+            Event::Key(key) if is_quit_key(key) => return Ok(true),
             Event::Resize(..) => return Ok(false),
             _ => {}
         }
     }
 }
 
-fn leaves(key: KeyEvent) -> bool {
+fn is_quit_key(key: KeyEvent) -> bool {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     matches!(
         (key.code, is_control),
@@ -73,7 +73,7 @@ struct View {
 
 impl View {
     fn read(&mut self, path: &Path) {
-        match client::ask(path) {
+        match client::request_report(path) {
             Ok(report) => self.before = Some(std::mem::replace(&mut self.report, report)),
             // The last report stays visible.
             Err(_) => self.has_ended = true,
@@ -83,12 +83,12 @@ impl View {
     fn draw(&self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let rows = u16::try_from(self.report.all.primitives.len()).unwrap_or(u16::MAX);
-        // The last line has priority, then the primitives; other parts use the remaining space.
-        let mut room = frame.area().height.saturating_sub(1);
-        let table_height = rows.saturating_add(1).min(room);
-        room -= table_height;
-        let head = fitting(&head(&self.report), width, &mut room);
-        let foot = fitting(&foot(&self.report), width, &mut room);
+        // The last line has priority, then the accounts; other parts use the remaining space.
+        let mut free_rows = frame.area().height.saturating_sub(1);
+        let table_height = rows.saturating_add(1).min(free_rows);
+        free_rows -= table_height;
+        let head = fitting(&head(&self.report), width, &mut free_rows);
+        let foot = fitting(&foot(&self.report), width, &mut free_rows);
         let heights = [head.height(), usize::from(table_height), foot.height()];
         let [top, middle, bottom] =
             heights.map(|height| Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX)));
@@ -99,7 +99,7 @@ impl View {
         frame.render_widget(self.table(width), middle);
         frame.render_widget(foot, bottom);
         frame.render_widget(self.counters(usize::from(rest.height)), rest);
-        let state = if self.has_ended { "It has ended; " } else { "" };
+        let state = if self.has_ended { "The process has ended; " } else { "" };
         let keys = Line::from(format!("{state}{KEYS}")).style(Modifier::DIM);
         frame.render_widget(keys, last);
     }
@@ -111,9 +111,11 @@ impl View {
         });
         let columns = columns(width, before.is_some());
         let header = columns.iter().enumerate().map(|(index, column)| cell(index, column.header()));
-        let rows = self.report.all.primitives.iter().map(|one| {
+        let rows = self.report.all.primitives.iter().map(|primitive| {
             let cells = columns.iter().enumerate();
-            Row::new(cells.map(|(index, column)| cell(index, &column.cell(one, before.as_ref()))))
+            Row::new(
+                cells.map(|(index, column)| cell(index, &column.cell(primitive, before.as_ref()))),
+            )
         });
         let widths = columns.iter().map(|column| Constraint::Length(column.width()));
         let header = Row::new(header).style(Style::from(Modifier::REVERSED));
@@ -154,8 +156,8 @@ fn cell(column: usize, text: &str) -> Cell<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Primitive;
-    use super::super::table::example;
+    use super::super::meter_report::Primitive;
+    use super::super::meter_table::example;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -190,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn on_a_low_screen_sentences_give_way_to_primitives_and_are_never_cut() {
+    fn on_a_low_screen_primitives_have_priority_and_sentences_are_complete_or_omitted() {
         let mut view = view(false);
-        let one = view.report.all.primitives[3].clone();
+        let primitive = view.report.all.primitives[3].clone();
         let name = |number| format!("primitive {number}");
         view.report.all.primitives =
-            (0..12).map(|number| Primitive { name: name(number), ..one.clone() }).collect();
+            (0..12).map(|number| Primitive { name: name(number), ..primitive.clone() }).collect();
         let screen = screen(40, 19, &view);
         assert!((0..12).all(|number| screen.contains(&name(number))), "{screen}");
         assert!(screen.contains("CPU time of the   \"\n\"process 104 ms."), "{screen}");
@@ -205,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_of_one_cell_is_no_reason_to_panic() {
+    fn a_screen_of_one_cell_does_not_panic() {
         assert_eq!(screen(1, 1, &view(true)).chars().filter(|c| *c == '"').count(), 2);
     }
 
     #[test]
-    fn q_and_control_c_leave_and_c_does_not() {
-        let key = |code, modifiers| leaves(KeyEvent::new(code, modifiers));
+    fn q_and_control_c_quit_and_c_does_not() {
+        let key = |code, modifiers| is_quit_key(KeyEvent::new(code, modifiers));
         assert!(key(KeyCode::Char('q'), KeyModifiers::NONE));
         assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
         assert!(!key(KeyCode::Char('c'), KeyModifiers::NONE));

@@ -1,27 +1,28 @@
 //! `plumb meters`: displays the meters of a running plumb; also the server part in the running
 //! plumb.
 //!
-//! A long-running command has a [`Registry`] with the sheets of its meters and a [`MeterServer`] that serves
-//! them: a socket in a directory that only its user may enter. The working threads write the sheets
-//! all the time, and the thread of the server reads them on request. No working thread is stopped,
-//! woken or queried for that.
+//! A long-running command has a [`Registry`] with the counter blocks of its meters and a
+//! [`MeterServer`] that serves them: a socket in a directory that only its user may enter. The
+//! working threads write the counter blocks all the time, and the thread of the server reads them on
+//! request. A request does not stop, wake or query any working thread.
 
 mod client;
 mod live;
+mod meter_report;
+mod meter_table;
 mod registry;
-mod report;
 mod server;
 mod socket_path;
-mod table;
 
-pub(crate) use client::ask_process;
-pub(crate) use registry::{Registry, Shown};
-pub(crate) use report::Report;
+pub(crate) use client::request_process_report;
+pub(crate) use meter_report::Report;
+pub(crate) use registry::{Registration, Registry};
 pub(crate) use server::MeterServer;
 
 use crate::exit::{self, Failure};
+use crate::heading;
 use anyhow::{Context, Result, anyhow};
-use records::figures::duration;
+use records::format::duration;
 use records::table::Table;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -29,13 +30,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Minimum run time for publishing meters; a shorter run ends before a user could read them.
-const LONG: Duration = Duration::from_secs(1);
+const PUBLISH_AFTER: Duration = Duration::from_secs(1);
 
-/// Serves the meters of `board` once the run has lasted [`LONG`], until the future is dropped.
-pub(crate) async fn show_long_run(board: Arc<Registry>) {
-    tokio::time::sleep(LONG).await;
+/// Serves the meters of `registry` once the run has lasted [`PUBLISH_AFTER`], until the future is
+/// dropped.
+pub(crate) async fn serve_long_run(registry: Arc<Registry>) {
+    tokio::time::sleep(PUBLISH_AFTER).await;
     // Ignored: the command runs without published meters.
-    let _door = MeterServer::open(&board);
+    let _server = MeterServer::open(&registry);
     std::future::pending::<()>().await;
 }
 
@@ -54,31 +56,20 @@ On a terminal the table is updated continuously. Without a process ID, plumb rea
 running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \
 thread, and the table shows the actual cost; the working threads are not stopped.";
 
-const EXAMPLES: &str = "\
-Examples:
-  plumb meters
-  plumb meters --list
-  plumb meters 4711 --every 500ms
-  plumb meters --json | jq .all.primitives
-
-Exit codes: 0 success; 2 invalid arguments, or several plumb processes match; 3 no plumb process
-publishes meters; 4 local error.";
-
 /// Arguments of `plumb meters`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Process ID [default: the only running one]
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "pid")]
     pid: Option<u32>,
     /// List this user's plumb processes that publish their meters
     #[arg(long, conflicts_with_all = ["pid", "every"])]
     list: bool,
     /// Print everything as JSON, with times in nanoseconds
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     /// Interval between readings, such as 1s or 500ms [default: once; on a terminal 1s]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "duration", value_parser = parse_time)]
     every: Option<Duration>,
 }
 
@@ -98,22 +89,22 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let running = client::running();
+    let running = client::running_processes();
     if arguments.list {
         return list(&running, arguments.json).map_err(|error| complain(&error));
     }
     let path = choose(arguments.pid, &running, arguments.json)?;
-    let first = client::ask(&path).map_err(|error| {
+    let first = client::request_report(&path).map_err(|error| {
         exit::complain(&error);
         Failure::NothingMeasured
     })?;
     let is_live = !arguments.json && std::io::stdout().is_terminal();
     let every = arguments.every.or(is_live.then_some(Duration::from_secs(1)));
-    let shown = match every {
+    let result = match every {
         Some(every) if is_live => live::show(&path, first, every),
         every => write_all(&path, first, every, arguments.json),
     };
-    shown.map_err(|error| complain(&error))
+    result.map_err(|error| complain(&error))
 }
 
 fn complain(error: &anyhow::Error) -> Failure {
@@ -125,7 +116,7 @@ fn complain(error: &anyhow::Error) -> Failure {
 fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result<PathBuf, Failure> {
     let found = match (pid, running) {
         (Some(pid), running) => running.iter().find(|(number, _)| *number == pid),
-        (None, [one]) => Some(one),
+        (None, [only]) => Some(only),
         (None, []) => None,
         (None, _) => {
             // A consumer of JSON output has no use for the list.
@@ -147,7 +138,8 @@ fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result
 
 fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
     // A process may end in the meantime.
-    let reports: Vec<_> = running.iter().filter_map(|(pid, _)| ask_process(*pid).ok()).collect();
+    let reports: Vec<_> =
+        running.iter().filter_map(|(pid, _)| request_process_report(*pid).ok()).collect();
     let text = if is_json {
         let list = reports.iter().map(|report| {
             let Report { pid, command, uptime_ns, cpu_ns, .. } = report;
@@ -182,12 +174,12 @@ fn write_all(
     loop {
         let text = match is_json {
             true => format!("{}\n", serde_json::to_string(&report)?),
-            false => table::text(&report, exit::stdout_columns()),
+            false => meter_table::text(&report, exit::stdout_columns()),
         };
         write(&text)?;
         let Some(every) = every else { return Ok(()) };
         std::thread::sleep(every);
-        match client::ask(path) {
+        match client::request_report(path) {
             Ok(next) => report = next,
             Err(_) => return Ok(()),
         }
@@ -203,17 +195,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_has_its_unit_or_is_in_seconds() {
+    fn a_time_without_a_unit_is_in_seconds() {
         let times = ["1s", "500ms", "2"].map(|text| parse_time(text).unwrap().as_millis());
         assert_eq!(times, [1_000, 500, 2_000]);
         assert!(["", "s", "1h", "-1s", "5ms", "0"].iter().all(|text| parse_time(text).is_err()));
     }
 
     #[test]
-    fn the_only_one_need_not_be_named() {
-        let one = (7, PathBuf::from("/seven"));
-        assert_eq!(choose(None, std::slice::from_ref(&one), false), Ok(one.1.clone()));
-        assert_eq!(choose(Some(8), &[one], false), Err(Failure::NothingMeasured));
+    fn the_only_process_is_the_default() {
+        let only = (7, PathBuf::from("/seven"));
+        assert_eq!(choose(None, std::slice::from_ref(&only), false), Ok(only.1.clone()));
+        assert_eq!(choose(Some(8), &[only], false), Err(Failure::NothingMeasured));
         assert_eq!(choose(None, &[], false), Err(Failure::NothingMeasured));
     }
 }

@@ -1,7 +1,7 @@
-//! Registry of the meters of a running plumb: the sheets of live meters and the sums of those that
-//! have ended. Meters with a common name form a group.
+//! Registry of the meters of a running plumb: the counter blocks of live meters and the sums of
+//! ended meters. Meters with a common name form a group.
 
-use super::report::{Figures, Group, Readings, Report};
+use super::meter_report::{Figures, Group, Readings, Report};
 use os::clock::Calibration;
 use protocols::meter::{CounterBlock, Meter, Snapshot};
 use std::collections::BTreeMap;
@@ -38,22 +38,22 @@ impl Registry {
     /// Publishes `meter` under `name` until the returned value is dropped; its measurements then
     /// remain in the sum.
     #[must_use]
-    pub(crate) fn show(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Shown {
-        self.show_sheet(name, meter.sheet())
+    pub(crate) fn register(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Registration {
+        self.register_block(name, meter.counter_block())
     }
 
-    /// Like [`Registry::show`], for the sheet of a meter that is located elsewhere.
+    /// Like [`Registry::register`], for the counter block of a meter that is located elsewhere.
     #[must_use]
-    pub(crate) fn show_sheet(
+    pub(crate) fn register_block(
         self: &Arc<Self>,
         name: &'static str,
-        sheet: Arc<CounterBlock>,
-    ) -> Shown {
+        counter_block: Arc<CounterBlock>,
+    ) -> Registration {
         let mut entries = self.entries();
         let number = entries.next;
         entries.next += 1;
-        entries.live.insert(number, (name, sheet));
-        Shown { board: Arc::clone(self), number }
+        entries.live.insert(number, (name, counter_block));
+        Registration { registry: Arc::clone(self), number }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -70,10 +70,10 @@ impl Registry {
             for (name, (ended, snapshot)) in &entries.ended {
                 groups.insert(name, (0, *ended, snapshot.clone()));
             }
-            for (name, sheet) in entries.live.values() {
+            for (name, counter_block) in entries.live.values() {
                 let (live, _, sum) = groups.entry(name).or_default();
                 *live += 1;
-                sum.add_sheet(sheet, now);
+                sum.add_block(counter_block, now);
             }
         }
         let mut all = Snapshot::default();
@@ -100,18 +100,18 @@ impl Registry {
 
 /// Registration of a meter.
 #[derive(Debug)]
-pub(crate) struct Shown {
-    board: Arc<Registry>,
+pub(crate) struct Registration {
+    registry: Arc<Registry>,
     number: u64,
 }
 
-impl Drop for Shown {
+impl Drop for Registration {
     fn drop(&mut self) {
-        let mut entries = self.board.entries();
-        if let Some((name, sheet)) = entries.live.remove(&self.number) {
+        let mut entries = self.registry.entries();
+        if let Some((name, counter_block)) = entries.live.remove(&self.number) {
             let (count, sum) = entries.ended.entry(name).or_default();
             *count += 1;
-            sum.add_sheet(&sheet, os::clock::ticks());
+            sum.add_block(&counter_block, os::clock::ticks());
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         Meter::new(Clock::Counter(os::clock::counter()))
     }
 
-    fn visited(meter: &mut Meter, times: usize) {
+    fn add_visits(meter: &mut Meter, times: usize) {
         for _ in 0..times {
             meter.enter(Account::Telnet);
             meter.enter(Account::Outside);
@@ -139,36 +139,37 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_has_ended_stays_in_the_sum_and_is_counted_once() {
-        let board = Registry::new("serve");
+    fn an_ended_meter_stays_in_the_sum_and_is_counted_once() {
+        let registry = Registry::new("serve");
         let mut meters = [metered(), metered()];
         let [first, second] = &mut meters;
-        let shown = board.show("sessions", first);
-        let _other = board.show("sessions", second);
-        visited(first, 3);
-        visited(second, 4);
+        let registration = registry.register("sessions", first);
+        let _other = registry.register("sessions", second);
+        add_visits(first, 3);
+        add_visits(second, 4);
         for (live, ended) in [(2, 0), (1, 1)] {
-            let report = board.report(Readings::default());
+            let report = registry.report(Readings::default());
             let [group] = report.groups.as_slice() else { panic!("{report:?}") };
             assert_eq!((group.live, group.ended, visits(&group.figures)), (live, ended, 7));
             assert_eq!((visits(&report.all), report.all.wakeups), (7, 2));
             if ended == 0 {
-                board.entries().live.get(&shown.number).unwrap();
-                let number = shown.number;
-                drop(Shown { board: Arc::clone(&board), number });
+                registry.entries().live.get(&registration.number).unwrap();
+                let number = registration.number;
+                drop(Registration { registry: Arc::clone(&registry), number });
             }
         }
     }
 
     #[test]
-    fn meters_of_different_names_are_told_apart_and_added_up() {
-        let board = Registry::new("serve");
+    fn meters_with_different_names_are_separate_groups_and_all_are_summed() {
+        let registry = Registry::new("serve");
         let mut meters = [metered(), metered()];
         let [logins, files] = &mut meters;
-        let _shown = (board.show("logins", logins), board.show("files", files));
-        visited(logins, 1);
-        visited(files, 2);
-        let report = board.report(Readings::default());
+        let _registrations =
+            (registry.register("logins", logins), registry.register("files", files));
+        add_visits(logins, 1);
+        add_visits(files, 2);
+        let report = registry.report(Readings::default());
         let groups: Vec<_> = report
             .groups
             .iter()

@@ -16,63 +16,66 @@ const OTHERS: u32 = 0o077;
 const SUFFIX: &str = ".sock";
 
 /// Returns the directories in the order in which they are searched.
-pub(super) fn folders() -> Vec<PathBuf> {
+pub(super) fn directories() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
-    let said = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let said = said.filter(|folder| folder.is_absolute()).map(|folder| folder.join("plumb"));
-    let usual = match uid.is_root() {
+    let configured = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let configured = configured
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("plumb"));
+    let default = match uid.is_root() {
         true => PathBuf::from("/run/plumb"),
         false => PathBuf::from(format!("/run/user/{}/plumb", uid.as_raw())),
     };
     let last = PathBuf::from(format!("/tmp/plumb-{}", uid.as_raw()));
-    let mut folders: Vec<_> = said.into_iter().chain([usual, last]).collect();
-    folders.dedup();
-    folders
+    let mut directories: Vec<_> = configured.into_iter().chain([default, last]).collect();
+    directories.dedup();
+    directories
 }
 
-/// Creates or reuses the first of `folders` that can be created and is private to this user.
+/// Creates or reuses the first of `directories` that can be created and is private to this user.
 ///
 /// # Errors
 ///
-/// Returns the error for the last of them.
-pub(super) fn make_one(folders: &[PathBuf]) -> io::Result<PathBuf> {
-    let mut why = ErrorKind::NotFound.into();
-    for folder in folders {
-        match make(folder) {
-            Ok(()) => return Ok(folder.clone()),
-            Err(error) => why = error,
+/// Returns the error of the last directory.
+pub(super) fn create_private(directories: &[PathBuf]) -> io::Result<PathBuf> {
+    let mut last_error = ErrorKind::NotFound.into();
+    for directory in directories {
+        match create(directory) {
+            Ok(()) => return Ok(directory.clone()),
+            Err(error) => last_error = error,
         }
     }
-    Err(why)
+    Err(last_error)
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
+fn create(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    match is_ours_alone(folder)? {
+    match is_private(directory)? {
         true => Ok(()),
         false => Err(ErrorKind::PermissionDenied.into()),
     }
 }
 
-/// Returns whether `folder` is a directory, not a symbolic link, owned by this user and
+/// Returns whether `directory` is a directory, not a symbolic link, owned by this user and
 /// inaccessible to others: in /tmp any user could have created it.
-fn is_ours_alone(folder: &Path) -> io::Result<bool> {
-    let about = fs::symlink_metadata(folder)?;
+fn is_private(directory: &Path) -> io::Result<bool> {
+    let metadata = fs::symlink_metadata(directory)?;
     let uid = rustix::process::geteuid().as_raw();
-    Ok(about.is_dir() && about.uid() == uid && about.mode() & OTHERS == 0)
+    Ok(metadata.is_dir() && metadata.uid() == uid && metadata.mode() & OTHERS == 0)
 }
 
-/// Listens in `folder` under a process ID and returns the path of the socket.
+/// Listens in `directory` under a process ID and returns the path of the socket.
 ///
 /// # Errors
 ///
 /// Returns the error of the operating system.
-pub(super) fn listen(folder: &Path, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
-    sweep(folder);
-    let (unfinished, path) = (folder.join(format!("{pid}.new")), path(folder, pid));
+pub(super) fn listen(directory: &Path, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
+    remove_stale(directory);
+    let unfinished = directory.join(format!("{pid}.new"));
+    let path = path(directory, pid);
     // A leftover of an earlier process with the same ID.
     _ = fs::remove_file(&unfinished);
     let listener = UnixListener::bind(&unfinished)?;
@@ -80,13 +83,13 @@ pub(super) fn listen(folder: &Path, pid: u32) -> io::Result<(UnixListener, PathB
     Ok((listener, path))
 }
 
-fn path(folder: &Path, pid: u32) -> PathBuf {
-    folder.join(format!("{pid}{SUFFIX}"))
+fn path(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("{pid}{SUFFIX}"))
 }
 
-/// Removes the sockets in `folder` whose process died without removing them.
-fn sweep(folder: &Path) {
-    for (_, path) in sockets_in(folder) {
+/// Removes the sockets in `directory` whose process died without removing them.
+fn remove_stale(directory: &Path) {
+    for (_, path) in sockets_in(directory) {
         let refused = UnixStream::connect(&path).err().map(|error| error.kind());
         if refused == Some(ErrorKind::ConnectionRefused) {
             // Ignored: another process may remove it at the same time.
@@ -95,21 +98,21 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Returns the sockets of all plumbs of this user in `folders`, by process ID.
-pub(super) fn sockets(folders: &[PathBuf]) -> Vec<(u32, PathBuf)> {
-    let ours = folders.iter().filter(|folder| is_ours_alone(folder).unwrap_or(false));
-    let mut sockets: Vec<_> = ours
-        .flat_map(|folder| {
-            sweep(folder);
-            sockets_in(folder)
+/// Returns the sockets of all plumbs of this user in `directories`, by process ID.
+pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
+    let private = directories.iter().filter(|directory| is_private(directory).unwrap_or(false));
+    let mut sockets: Vec<_> = private
+        .flat_map(|directory| {
+            remove_stale(directory);
+            sockets_in(directory)
         })
         .collect();
     sockets.sort();
     sockets
 }
 
-fn sockets_in(folder: &Path) -> Vec<(u32, PathBuf)> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+fn sockets_in(directory: &Path) -> Vec<(u32, PathBuf)> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let sockets = entries.flatten().filter_map(|entry| {
         let name = entry.file_name();
         let pid = name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()?;
@@ -128,11 +131,11 @@ mod tests {
 
     impl Scratch {
         fn new(name: &str) -> Self {
-            let folder =
-                std::env::temp_dir().join(format!("plumb-place-{name}-{}", std::process::id()));
-            _ = fs::remove_dir_all(&folder);
-            fs::create_dir(&folder).unwrap();
-            Self(folder)
+            let directory =
+                std::env::temp_dir().join(format!("plumb-socket-{name}-{}", std::process::id()));
+            _ = fs::remove_dir_all(&directory);
+            fs::create_dir(&directory).unwrap();
+            Self(directory)
         }
 
         fn join(&self, name: &str) -> PathBuf {
@@ -147,50 +150,50 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_made_for_its_owner_alone() {
+    fn the_directory_is_accessible_only_to_its_owner() {
         let scratch = Scratch::new("made");
-        let folder = scratch.join("plumb");
-        assert_eq!(make_one(std::slice::from_ref(&folder)).unwrap(), folder);
-        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        let directory = scratch.join("plumb");
+        assert_eq!(create_private(std::slice::from_ref(&directory)).unwrap(), directory);
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
     }
 
     // attack row 113
     #[test]
-    fn a_folder_that_others_may_enter_is_not_taken() {
+    fn a_directory_accessible_to_others_is_not_used() {
         let scratch = Scratch::new("open");
-        let folders = [scratch.join("open"), scratch.join("second")];
-        fs::create_dir(&folders[0]).unwrap();
-        fs::set_permissions(&folders[0], fs::Permissions::from_mode(0o711)).unwrap();
-        assert_eq!(make_one(&folders).unwrap(), folders[1]);
+        let directories = [scratch.join("open"), scratch.join("second")];
+        fs::create_dir(&directories[0]).unwrap();
+        fs::set_permissions(&directories[0], fs::Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(create_private(&directories).unwrap(), directories[1]);
     }
 
     // attack row 113
     #[test]
-    fn a_link_to_a_folder_is_not_taken() {
+    fn a_link_to_a_directory_is_not_used() {
         let scratch = Scratch::new("link");
-        make(&scratch.join("real")).unwrap();
+        create(&scratch.join("real")).unwrap();
         symlink(scratch.join("real"), scratch.join("link")).unwrap();
-        let refused = make_one(&[scratch.join("link")]).unwrap_err();
+        let refused = create_private(&[scratch.join("link")]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     }
 
     #[test]
-    fn a_socket_whose_plumb_has_gone_is_swept_away_and_another_is_not() {
+    fn only_the_socket_of_a_dead_process_is_removed() {
         let scratch = Scratch::new("swept");
-        let folder = make_one(&[scratch.join("plumb")]).unwrap();
-        let (gone, left) = listen(&folder, 1).unwrap();
-        let (_there, kept) = listen(&folder, 2).unwrap();
-        drop(gone);
-        assert_eq!(sockets(&[folder]), [(2, kept)]);
-        assert!(!left.exists());
+        let directory = create_private(&[scratch.join("plumb")]).unwrap();
+        let (ended, stale_path) = listen(&directory, 1).unwrap();
+        let (_live, live_path) = listen(&directory, 2).unwrap();
+        drop(ended);
+        assert_eq!(sockets(&[directory]), [(2, live_path)]);
+        assert!(!stale_path.exists());
     }
 
     #[test]
-    fn a_socket_that_is_not_listened_at_yet_is_not_swept() {
+    fn a_socket_without_a_listener_yet_is_not_removed() {
         let scratch = Scratch::new("new");
-        let folder = make_one(&[scratch.join("plumb")]).unwrap();
-        fs::write(folder.join("7.new"), "").unwrap();
-        sweep(&folder);
-        assert!(folder.join("7.new").exists());
+        let directory = create_private(&[scratch.join("plumb")]).unwrap();
+        fs::write(directory.join("7.new"), "").unwrap();
+        remove_stale(&directory);
+        assert!(directory.join("7.new").exists());
     }
 }

@@ -37,15 +37,15 @@ pub(crate) struct Header {
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Data was received.
+    /// Received data.
     Output,
-    /// Data was typed.
+    /// Typed data.
     Input,
-    /// The window size has changed.
+    /// A new window size.
     Resize,
-    /// An option was negotiated.
+    /// A marker; plumb writes markers for Telnet commands and negotiations.
     Marker,
-    /// A kind of another program.
+    /// A kind that plumb does not know.
     Other,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for ReadError {
 ///
 /// # Errors
 ///
-/// Returns an error unless it is a header of version 2.
+/// Returns an error if `line` is not a header of version 2.
 pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|_| ReadError::NoHeader)?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
@@ -117,7 +117,7 @@ pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
 ///
 /// # Errors
 ///
-/// Returns an error if it is not an event.
+/// Returns an error if `line` is not an event.
 pub(crate) fn read_event(line: &str) -> Result<Event, ReadError> {
     let (at_s, kind, text): (f64, String, String) =
         serde_json::from_str(line).map_err(|_| ReadError::NoEvent)?;
@@ -140,24 +140,24 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_header_of_another_version_is_refused_by_its_number() {
+    fn a_header_of_another_version_is_rejected_with_its_number() {
         let read = read_header(r#"{"version": 3, "term": {"cols": 80, "rows": 24}}"#);
         assert_eq!(read, Err(ReadError::Version(3)));
     }
 
     #[test]
-    fn an_event_of_another_program_is_passed_over() {
+    fn an_event_of_an_unknown_kind_is_accepted() {
         assert_eq!(read_event(r#"[1.5, "z", "?"]"#).unwrap().kind, Kind::Other);
     }
 
     #[test]
-    fn a_time_before_the_beginning_is_no_event() {
+    fn an_event_with_a_negative_time_is_rejected() {
         assert_eq!(read_event(r#"[-1, "o", ""]"#), Err(ReadError::NoEvent));
     }
 
     proptest! {
         #[test]
-        fn any_line_is_read_or_refused(line: String) {
+        fn any_line_is_parsed_or_rejected(line: String) {
             let _ = read_header(&line);
             let _ = read_event(&line);
         }

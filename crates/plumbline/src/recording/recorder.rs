@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) struct Recorder {
     file: File,
     /// Incomplete characters at the end of the output and of the input.
-    begun: [Vec<u8>; 2],
+    incomplete: [Vec<u8>; 2],
 }
 
 impl Recorder {
@@ -29,7 +29,7 @@ impl Recorder {
             if is_device { options.open(path) } else { options.create_new(true).open(path) }?;
         let header = serde_json::to_string(header)?;
         file.write_all(format!("{header}\n").as_bytes())?;
-        Ok(Self { file, begun: Default::default() })
+        Ok(Self { file, incomplete: Default::default() })
     }
 
     /// Records `bytes` of text at time `at`. An incomplete character is kept until its rest
@@ -39,12 +39,12 @@ impl Recorder {
     ///
     /// Returns an error of the file system.
     pub(crate) fn put(&mut self, at: Duration, kind: Kind, bytes: &[u8]) -> io::Result<()> {
-        let [output, input] = &mut self.begun;
-        let begun = if kind == Kind::Input { input } else { output };
-        let mut joined = std::mem::take(begun);
+        let [output, input] = &mut self.incomplete;
+        let incomplete = if kind == Kind::Input { input } else { output };
+        let mut joined = std::mem::take(incomplete);
         joined.extend_from_slice(bytes);
-        let text = whole_characters(&mut joined);
-        *begun = joined;
+        let text = take_complete_characters(&mut joined);
+        *incomplete = joined;
         if text.is_empty() { Ok(()) } else { self.put_text(at, kind, &text) }
     }
 
@@ -54,7 +54,8 @@ impl Recorder {
     ///
     /// Returns an error of the file system.
     pub(crate) fn put_text(&mut self, at: Duration, kind: Kind, text: &str) -> io::Result<()> {
-        let (seconds, micros) = (at.as_secs(), at.subsec_micros());
+        let seconds = at.as_secs();
+        let micros = at.subsec_micros();
         let text = serde_json::to_string(text)?;
         let line = format!("[{seconds}.{micros:06}, \"{}\", {text}]\n", kind.name());
         self.file.write_all(line.as_bytes())
@@ -62,7 +63,7 @@ impl Recorder {
 }
 
 /// Takes all complete characters, and leaves an incomplete one. Invalid UTF-8 is replaced.
-fn whole_characters(bytes: &mut Vec<u8>) -> String {
+fn take_complete_characters(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
     let mut rest = bytes.as_slice();
     loop {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_is_read_as_it_was_made() {
+    fn a_recording_is_read_as_it_was_written() {
         let path = file("made");
         let header = Header { version: 2, width: 80, height: 24, ..Header::default() };
         let mut recorder = Recorder::create(&path, &header).unwrap();
@@ -115,31 +116,31 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_is_left_alone() {
+    fn an_existing_file_is_not_overwritten() {
         let path = file("there");
         std::fs::write(&path, "mine").unwrap();
-        let refused = Recorder::create(&path, &Header::default()).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        let error = Recorder::create(&path, &Header::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn a_full_disk_is_told_at_once() {
-        let refused = Recorder::create(Path::new("/dev/full"), &Header::default()).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+    fn a_full_disk_is_reported_at_once() {
+        let error = Recorder::create(Path::new("/dev/full"), &Header::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 
     proptest! {
         #[test]
-        fn text_is_whole_however_it_is_cut(text: String, at: prop::sample::Index) {
+        fn characters_are_complete_wherever_the_text_is_split(text: String, at: prop::sample::Index) {
             let (head, tail) = text.as_bytes().split_at(at.index(text.len() + 1));
-            let mut begun = head.to_vec();
-            let mut read = whole_characters(&mut begun);
-            begun.extend_from_slice(tail);
-            read.push_str(&whole_characters(&mut begun));
+            let mut incomplete = head.to_vec();
+            let mut read = take_complete_characters(&mut incomplete);
+            incomplete.extend_from_slice(tail);
+            read.push_str(&take_complete_characters(&mut incomplete));
             prop_assert_eq!(read, text);
-            prop_assert!(begun.is_empty());
+            prop_assert!(incomplete.is_empty());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `plumb replay`: plays a recording, at its own speed or another.
 //!
-//! In a pipe there are no delays unless a speed is given, and no keys.
+//! If the output is a pipe, keys are not read, and events are delayed only if a speed is specified.
 
 mod keyboard;
 mod pace;
@@ -28,39 +28,30 @@ On a terminal, the space bar pauses and resumes, + and - change the speed, . sho
 while paused, and q quits. In a pipe the recording is written without delays, unless --speed is \
 given.";
 
-const EXAMPLES: &str = "\
-Examples:
-  plumb replay session.cast
-  plumb replay --speed 4 --idle-limit 2 session.cast
-  plumb replay --negotiation session.cast | less -R
-
-Exit codes: 0 played to its end, or quit; 1 the recording is damaged; 2 invalid arguments; 4 the
-file cannot be read.";
-
 /// Arguments of `plumb replay`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The recording, or - for the standard input
+    #[arg(value_name = "file")]
     file: PathBuf,
-    /// Speed, as a multiple of the recorded one
-    #[arg(long, value_name = "N", value_parser = pace::parse_speed)]
+    /// Speed, as a multiple of the recorded one [default: 1; in a pipe without delays]
+    #[arg(long, value_name = "factor", value_parser = pace::parse_speed)]
     speed: Option<f64>,
-    /// Wait at most this many seconds for the next event
-    #[arg(long, value_name = "SECONDS", value_parser = pace::parse_seconds)]
+    /// Wait at most this many seconds for the next event [default: as recorded]
+    #[arg(long, value_name = "seconds", value_parser = pace::parse_seconds)]
     idle_limit: Option<f64>,
-    #[command(flatten)]
-    terminal_filter: TerminalFilter,
-    /// Show the Telnet negotiation, each part on its own line
+    /// Print the Telnet negotiation, each part on its own line
     #[arg(long)]
     negotiation: bool,
+    #[command(flatten)]
+    terminal_filter: TerminalFilter,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     match try_run(arguments) {
         Ok(None) => Ok(()),
-        Ok(Some(broken)) => Err(exit::far_side(broken)),
+        Ok(Some(message)) => Err(exit::remote_failure(message)),
         Err(error) => {
             exit::complain(&error);
             Err(Failure::ThisMachine)
@@ -100,7 +91,7 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
     if os::tty::is_stdout_terminal() {
         player.restore()?;
         if player.is_in_line {
-            player.put(b"\r\n")?;
+            player.write(b"\r\n")?;
         }
     }
     drop(raw);
@@ -112,8 +103,8 @@ fn warn_of_size(header: &Header) {
     let Some(window) = WindowSize::of(rustix::stdio::stdout()) else { return };
     if window.columns < header.width || window.rows < header.height {
         let text = format!(
-            "plumb: the recording has {} by {} characters, and this window {} by {}: some of it \
-             will look wrong\n",
+            "plumb: the recording has {} by {} characters, and this window {} by {}: parts of the \
+            recording will look wrong\n",
             header.width, header.height, window.columns, window.rows
         );
         // A closed stderr is ignored.
@@ -125,7 +116,7 @@ fn warn_of_size(header: &Header) {
 struct Player<W> {
     has_keys: bool,
     clock: Monotonic,
-    /// `None` if there are no delays.
+    /// Timing of the events; `None` if events are shown without delays.
     pace: Option<Pace>,
     shows_negotiation: bool,
     is_in_line: bool,
@@ -207,15 +198,15 @@ impl<W: Write> Player<W> {
                 let mut filter = self.filter.take();
                 let text = event.text.as_bytes();
                 let now = self.clock.now();
-                let shown = self.put(filter.as_mut().map_or(text, |it| it.pass(text, now)));
+                let has_reader = self.write(filter.as_mut().map_or(text, |it| it.pass(text, now)));
                 self.filter = filter;
-                shown
+                has_reader
             }
             Kind::Marker if self.shows_negotiation => {
                 let begin = if self.is_in_line { "\r\n" } else { "" };
                 let end = if os::tty::is_stdout_terminal() { "\r\n" } else { "\n" };
                 let note: String = event.text.chars().filter(|c| !c.is_control()).collect();
-                self.put(format!("{begin}\x1b[2m{note}\x1b[22m{end}").as_bytes())
+                self.write(format!("{begin}\x1b[2m{note}\x1b[22m{end}").as_bytes())
             }
             Kind::Input | Kind::Resize | Kind::Marker | Kind::Other => Ok(true),
         }
@@ -225,12 +216,12 @@ impl<W: Write> Player<W> {
     fn restore(&mut self) -> Result<bool> {
         let is_in_line = self.is_in_line;
         let bytes = self.filter.as_mut().map(Filter::restore).unwrap_or_default();
-        let shown = self.put(&bytes);
+        let has_reader = self.write(&bytes);
         self.is_in_line = is_in_line;
-        shown
+        has_reader
     }
 
-    fn put(&mut self, text: &[u8]) -> Result<bool> {
+    fn write(&mut self, text: &[u8]) -> Result<bool> {
         if let Some(last) = text.last() {
             self.is_in_line = *last != b'\n';
         }

@@ -24,7 +24,9 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(speed: f64, idle_limit_s: Option<f64>) -> Self {
-        let (last_s, left_s, since) = (0.0, 0.0, Instant::ZERO);
+        let last_s = 0.0;
+        let left_s = 0.0;
+        let since = Instant::ZERO;
         Self { speed, idle_limit_s, last_s, left_s, since, is_paused: false }
     }
 
@@ -78,7 +80,7 @@ fn seconds(seconds: f64) -> Duration {
 ///
 /// # Errors
 ///
-/// Returns an error unless it is a number from 0.01 to 1000.
+/// Returns an error if `text` is not a number from 0.01 to 1000.
 pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed| SPEEDS.contains(speed));
     speed.ok_or_else(|| "use a number from 0.01 to 1000".to_owned())
@@ -88,7 +90,7 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 ///
-/// Returns an error unless it is a number from 0 to 86400, a day.
+/// Returns an error if `text` is not a number from 0 to 86400, a day.
 pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
     seconds.ok_or_else(|| "use a number from 0 to 86400".to_owned())
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_as_fast_is_half_the_wait_and_no_wait_is_longer_than_the_limit() {
+    fn twice_the_speed_halves_the_wait_and_the_idle_limit_bounds_it() {
         let mut pace = Pace::new(2.0, Some(3.0));
         pace.expect(1.0, at(0));
         assert_eq!(pace.due(), Some(at(500)));
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_is_not_due_and_goes_on_where_it_was() {
+    fn a_paused_event_is_not_due_and_resumes_with_the_remaining_wait() {
         let mut pace = Pace::new(1.0, None);
         pace.expect(1.0, at(0));
         pace.toggle_pause(at(400));
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_speed_changes_what_is_left_of_the_wait() {
+    fn a_change_of_speed_scales_the_remaining_wait() {
         let mut pace = Pace::new(1.0, None);
         pace.expect(1.0, at(0));
         pace.change_speed(2.0, at(500));
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_lies_before_the_last_one_is_due_at_once() {
+    fn an_event_before_the_previous_one_is_due_at_once() {
         let mut pace = Pace::new(1.0, None);
         pace.expect(5.0, at(0));
         pace.expect(1.0, at(10));
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_speed_is_refused() {
+    fn an_invalid_speed_is_rejected() {
         for text in ["0", "-1", "inf", "NaN", "fast", "1e9"] {
             assert!(parse_speed(text).is_err(), "{text}");
         }

@@ -1,10 +1,11 @@
 //! TLS certificate of a server: configured by the administrator, or generated and self-signed.
 //!
 //! The self-signed certificate is generated once and kept in the state directory, with a key
-//! readable by its owner only, so that clients that pin it at first use find the same one again.
+//! readable by its owner only, so that clients that pin the certificate at first use receive the
+//! same certificate later.
 
-use crate::carry::fingerprint;
-use crate::state_dir::state_folder;
+use crate::carrier::fingerprint;
+use crate::state_dir::state_directory;
 use anyhow::{Context, Result};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::fs::{self, OpenOptions};
@@ -26,25 +27,25 @@ pub(super) struct Files {
 
 impl Files {
     /// Returns the paths of the self-signed certificate.
-    pub(super) fn of_our_own() -> Self {
-        let folder = state_folder();
-        Self { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+    pub(super) fn self_signed() -> Self {
+        let directory = state_directory();
+        Self { certificate: directory.join("certificate.pem"), key: directory.join("key.pem") }
     }
 
-    /// Generates a self-signed certificate, unless certificate and key exist.
+    /// Generates a self-signed certificate if the certificate or its key does not exist.
     ///
     /// # Errors
     ///
     /// Returns an error if the files cannot be written.
-    pub(super) fn make_if_missing(&self) -> Result<()> {
+    pub(super) fn generate_if_missing(&self) -> Result<()> {
         if self.certificate.exists() && self.key.exists() {
             return Ok(());
         }
         let names = [host_name(), "localhost".to_owned()];
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
-        if let Some(folder) = self.key.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot create directory {}", folder.display()))?;
+        if let Some(directory) = self.key.parent() {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("cannot create directory {}", directory.display()))?;
         }
         write(&self.key, &signing_key.serialize_pem(), 0o600)?;
         write(&self.certificate, &cert.pem(), 0o644)
@@ -102,17 +103,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn our_own_certificate_is_made_once_and_its_key_is_for_its_owner_alone() {
-        let folder = std::env::temp_dir().join(format!("plumb-tls-{}", std::process::id()));
-        let files =
-            Files { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
-        files.make_if_missing().unwrap();
+    fn a_self_signed_certificate_is_generated_once_and_its_key_is_private() {
+        let directory = std::env::temp_dir().join(format!("plumb-tls-{}", std::process::id()));
+        let files = Files {
+            certificate: directory.join("certificate.pem"),
+            key: directory.join("key.pem"),
+        };
+        files.generate_if_missing().unwrap();
         let (_, first) = files.acceptor().unwrap();
-        files.make_if_missing().unwrap();
+        files.generate_if_missing().unwrap();
         assert_eq!(files.acceptor().unwrap().1, first);
         assert_eq!(first.len(), 32 * 3 - 1);
         let mode = fs::metadata(&files.key).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,9 +1,9 @@
 //! Configuration of the login server: the configuration file, overridden by command-line flags.
 
+use super::accept::StartTls;
 use super::admission::Rules;
 use super::certificate::Files;
-use super::console::{ConsoleFile, Settings as Console};
-use super::entrance::StartTls;
+use super::console::{ConsoleFile, ConsoleSettings as Console};
 use super::suggest;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// Port of Telnet over TLS (RFC 7590, IANA port registry).
 const TELNETS_PORT: u16 = 992;
-/// Added to the port number when the server does not run as root.
-const HIGH: u16 = 2300;
+/// Offset added to the default port numbers when the server does not run as root.
+const UNPRIVILEGED_PORT_OFFSET: u16 = 2300;
 
 /// The configuration file as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -78,7 +78,7 @@ impl File {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read configuration file {name}"))?;
         toml::from_str(&text)
-            .map_err(|error| suggest::explained(&error))
+            .map_err(|error| suggest::with_suggestion(&error))
             .with_context(|| format!("invalid configuration file {name}"))
     }
 }
@@ -121,12 +121,12 @@ impl Configuration {
         if login.exec.as_ref().is_some_and(Vec::is_empty) {
             bail!("exec is empty: name a program");
         }
-        let is_said = login.listen.is_some() || login.listen_tls.is_some();
-        let is_login = is_said || login.exec.is_some() || login.users.is_some();
-        let (listen, listen_tls) = if is_said {
+        let has_addresses = login.listen.is_some() || login.listen_tls.is_some();
+        let is_login_configured = has_addresses || login.exec.is_some() || login.users.is_some();
+        let (listen, listen_tls) = if has_addresses {
             (login.listen.unwrap_or_default(), login.listen_tls.unwrap_or_default())
-        } else if is_login || consoles.is_empty() {
-            default_places(is_root)
+        } else if is_login_configured || consoles.is_empty() {
+            default_addresses(is_root)
         } else {
             // Only consoles are configured.
             (Vec::new(), Vec::new())
@@ -137,7 +137,7 @@ impl Configuration {
         let makes_certificate = tls.is_none();
         let certificate = match tls {
             Some(Tls { certificate, key }) => Files { certificate, key },
-            None => Files::of_our_own(),
+            None => Files::self_signed(),
         };
         Ok(Self {
             listen,
@@ -168,30 +168,30 @@ impl Configuration {
 
     /// Returns the greeting sent to every client.
     pub(super) fn greeting(&self) -> Vec<u8> {
-        self.greeting.as_deref().map(lines).unwrap_or_default()
+        self.greeting.as_deref().map(with_cr_lf).unwrap_or_default()
     }
 
     /// Returns the message of the day, sent after a login. A file that cannot be read yields no
     /// message.
     pub(super) fn motd(&self) -> Vec<u8> {
         let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
-        std::fs::read_to_string(path).map(|text| lines(&text)).unwrap_or_default()
+        std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
     }
 }
 
 /// Returns the default listen addresses: cleartext on loopback only, TLS on all addresses.
-fn default_places(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
-    let add = if is_root { 0 } else { HIGH };
-    let at_loopback = [
-        SocketAddr::from((Ipv4Addr::LOCALHOST, crate::carry::TELNET_PORT + add)),
-        SocketAddr::from((Ipv6Addr::LOCALHOST, crate::carry::TELNET_PORT + add)),
+fn default_addresses(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    let add = if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
+    let on_loopback = [
+        SocketAddr::from((Ipv4Addr::LOCALHOST, crate::carrier::TELNET_PORT + add)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, crate::carrier::TELNET_PORT + add)),
     ];
-    let everywhere = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, TELNETS_PORT + add))];
-    (at_loopback.to_vec(), everywhere.to_vec())
+    let on_all_addresses = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, TELNETS_PORT + add))];
+    (on_loopback.to_vec(), on_all_addresses.to_vec())
 }
 
 /// Returns text with CR LF line ends, as a terminal needs.
-fn lines(text: &str) -> Vec<u8> {
+fn with_cr_lf(text: &str) -> Vec<u8> {
     let text = text.trim_end_matches('\n');
     if text.is_empty() {
         return Vec::new();
@@ -208,16 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_cleartext_is_at_loopback_alone() {
+    fn by_default_cleartext_listens_on_loopback_only() {
         let configuration = complete("").unwrap();
-        assert!(configuration.listen.iter().all(|place| place.ip().is_loopback()));
+        assert!(configuration.listen.iter().all(|address| address.ip().is_loopback()));
         assert_eq!(configuration.listen[0].port(), 2323);
         assert_eq!(configuration.listen_tls[0].port(), 3292);
         assert!(configuration.makes_certificate);
     }
 
     #[test]
-    fn what_is_said_is_done_and_nothing_else() {
+    fn given_settings_replace_the_defaults() {
         let configuration = complete(
             "[login]\nlisten = [\"192.0.2.1:23\"]\nexec = [\"menu\"]\nidle-timeout-s = 0\n\
              allow = [\"10.0.0.0/8\"]\n",
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_settings_are_rejected() {
         assert!(complete("[login]\nexce = [\"menu\"]\n").is_err());
         assert!(complete("[login]\nexec = []\n").is_err());
         assert!(complete("[login]\nexec = [\"a\"]\nusers = \"b\"\n").is_err());
@@ -255,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_as_a_terminal_wants_it() {
-        assert_eq!(lines("a\nb\n"), b"a\r\nb\r\n");
-        assert_eq!(lines(""), b"");
+    fn lines_end_with_cr_lf() {
+        assert_eq!(with_cr_lf("a\nb\n"), b"a\r\nb\r\n");
+        assert_eq!(with_cr_lf(""), b"");
     }
 }

@@ -1,10 +1,10 @@
 //! Executor for sessions on kernel sockets: one thread, one `epoll_wait`, many tasks.
 //!
-//! A keystroke costs a session two wakeups: the socket is read and the terminal written, then the
-//! terminal is read and the socket written. Descriptors are registered once and edge-triggered. The
-//! wait thus reports only new events and does not poll the terminal, which would block on the
-//! kernel thread that moves the echo. The readiness of a descriptor is cached until a call would
-//! block.
+//! A keystroke costs a session two wakeups: the first reads the socket and writes the terminal, the
+//! second reads the terminal and writes the socket. Descriptors are registered once and
+//! edge-triggered. `epoll_wait` thus reports only new events and does not poll the terminal.
+//! Polling the terminal would block on the kernel thread that moves the echo. The readiness of a
+//! descriptor is cached until a call would block.
 //!
 //! A task is polled when one of its descriptors has an event, when its timer expires, or when its
 //! waker is called from any thread. Descriptors need no waker: the registration records the task.
@@ -35,25 +35,25 @@ const BUDGET: u32 = 128;
 /// Maximum number of events per wait.
 const EVENTS_LEN: usize = 256;
 /// Maximum wait in milliseconds; the kernel uses a 32-bit count.
-const LIMIT_MS: i64 = 3_600_000;
+const WAIT_MAX_MS: i64 = 3_600_000;
 /// Event data of the eventfd that announces messages.
-const BELL: u64 = u64::MAX;
+const WAKEUP_DATA: u64 = u64::MAX;
 
 /// State shared by the tasks of a thread, notified before and after each wait.
 pub(super) trait Shared: 'static {
     /// Called before the thread waits for events.
-    fn waits(&self) {}
+    fn before_wait(&self) {}
 
     /// Called after a wait.
-    fn wakes(&self) {}
+    fn after_wait(&self) {}
 }
 
-type Work = Pin<Box<dyn Future<Output = ()>>>;
-type Begin<W> = Box<dyn FnOnce(&Rc<W>) -> Work + Send>;
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+type StartTask<W> = Box<dyn FnOnce(&Rc<W>) -> TaskFuture + Send>;
 
 /// Messages from other threads.
-enum Mail<W> {
-    Begin(Begin<W>),
+enum Message<W> {
+    StartTask(StartTask<W>),
     Wake(TaskId),
     Stop,
 }
@@ -61,82 +61,84 @@ enum Mail<W> {
 /// Index of a task slot, and the number of tasks that used it before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct TaskId {
-    place: usize,
+    slot: usize,
     generation: u32,
 }
 
-/// Message queue of the thread, and the eventfd that announces messages.
-struct Mailbox<W> {
-    mail: Mutex<Vec<Mail<W>>>,
-    bell: OwnedFd,
+/// Message queue of the executor thread, and the eventfd that announces messages.
+struct Inbox<W> {
+    messages: Mutex<Vec<Message<W>>>,
+    wakeup: OwnedFd,
 }
 
-impl<W> Mailbox<W> {
-    fn post(&self, mail: Mail<W>) {
-        let mut waiting = self.lock();
-        waiting.push(mail);
-        if waiting.len() == 1 {
-            // The write fails only if the counter is full; then the thread is notified anyway.
-            _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+impl<W> Inbox<W> {
+    fn send(&self, message: Message<W>) {
+        let mut messages = self.lock();
+        messages.push(message);
+        if messages.len() == 1 {
+            // The write fails only if the eventfd counter is full; then the thread is notified
+            // anyway.
+            _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
         }
     }
 
-    fn take(&self) -> Vec<Mail<W>> {
-        _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    fn take(&self) -> Vec<Message<W>> {
+        _ = rustix::io::read(&self.wakeup, &mut [0; 8]);
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Mail<W>>> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Message<W>>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Handle of the thread, whose tasks share a `W`. Dropping it ends the thread and all its tasks.
+/// Handle of the executor thread, whose tasks share a `W`. Dropping the handle ends the thread and
+/// all its tasks.
 pub(super) struct Executor<W> {
-    mailbox: Arc<Mailbox<W>>,
+    inbox: Arc<Inbox<W>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<W: Shared> Executor<W> {
-    /// Starts the thread, which creates the shared state of its tasks with `share`. The tasks may
-    /// also use timers and tasks of `runtime`.
+    /// Starts the executor thread, which creates the shared state of its tasks with `share`. The
+    /// tasks may also use timers and tasks of `runtime`.
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no descriptors or threads left.
+    /// Returns an error if no descriptor or thread can be created.
     pub(super) fn start(
         runtime: Handle,
         share: impl FnOnce(Rc<Registry>) -> W + Send + 'static,
     ) -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
-        let mailbox = Arc::new(Mailbox { mail: Mutex::default(), bell });
-        let theirs = Arc::clone(&mailbox);
+        epoll::add(&epoll, &wakeup, EventData::new_u64(WAKEUP_DATA), EventFlags::IN)?;
+        let inbox = Arc::new(Inbox { messages: Mutex::default(), wakeup });
+        let thread_inbox = Arc::clone(&inbox);
         let thread = std::thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             let _context = runtime.enter();
             let registry = Rc::new(Registry::new(epoll));
             let shared = Rc::new(share(Rc::clone(&registry)));
-            Tasks::new(registry, theirs, shared).run();
+            Tasks::new(registry, thread_inbox, shared).run();
         })?;
-        Ok(Self { mailbox, thread: Some(thread) })
+        Ok(Self { inbox, thread: Some(thread) })
     }
 
-    /// Runs the task created by `begin` on the thread. Returns its result, or `None` if it did not
-    /// complete.
+    /// Runs the task created by `start` on the executor thread. Returns its result, or `None` if
+    /// the task did not complete.
     pub(super) async fn run<T, F>(
         &self,
-        begin: impl FnOnce(Rc<W>) -> F + Send + 'static,
+        start: impl FnOnce(Rc<W>) -> F + Send + 'static,
     ) -> Option<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
         let (result, awaited) = oneshot::channel();
-        self.mailbox.post(Mail::Begin(Box::new(move |shared| {
-            let work = begin(Rc::clone(shared));
-            // The caller may no longer wait for the result.
-            Box::pin(async move { _ = result.send(work.await) })
+        self.inbox.send(Message::StartTask(Box::new(move |shared| {
+            let future = start(Rc::clone(shared));
+            // Sending fails if the caller no longer waits for the result.
+            Box::pin(async move { _ = result.send(future.await) })
         })));
         awaited.await.ok()
     }
@@ -144,8 +146,8 @@ impl<W: Shared> Executor<W> {
 
 impl<W> Drop for Executor<W> {
     fn drop(&mut self) {
-        self.mailbox.post(Mail::Stop);
-        // A thread that has panicked has ended too.
+        self.inbox.send(Message::Stop);
+        // A join error means that the thread has panicked, so the thread has ended too.
         _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -159,7 +161,7 @@ impl<W> std::fmt::Debug for Executor<W> {
 /// Wakes a task from any thread.
 struct TaskWaker<W> {
     id: TaskId,
-    mailbox: Arc<Mailbox<W>>,
+    inbox: Arc<Inbox<W>>,
 }
 
 impl<W> Wake for TaskWaker<W> {
@@ -168,7 +170,7 @@ impl<W> Wake for TaskWaker<W> {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mailbox.post(Mail::Wake(self.id));
+        self.inbox.send(Message::Wake(self.id));
     }
 }
 
@@ -176,9 +178,9 @@ impl<W> Wake for TaskWaker<W> {
 #[derive(Debug)]
 pub(super) struct Registry {
     epoll: OwnedFd,
-    descriptors: RefCell<Vec<Descriptor>>,
+    descriptors: RefCell<Vec<DescriptorState>>,
     free: RefCell<Vec<usize>>,
-    alarms: RefCell<BTreeSet<(Instant, TaskId)>>,
+    timers: RefCell<BTreeSet<(Instant, TaskId)>>,
     /// Task being polled.
     current: Cell<TaskId>,
     budget: Cell<u32>,
@@ -186,7 +188,7 @@ pub(super) struct Registry {
 
 /// Cached readiness of a descriptor.
 #[derive(Clone, Copy, Debug)]
-struct Descriptor {
+struct DescriptorState {
     task: TaskId,
     generation: u32,
     ready: Ready,
@@ -198,7 +200,7 @@ impl Registry {
             epoll,
             descriptors: RefCell::default(),
             free: RefCell::default(),
-            alarms: RefCell::default(),
+            timers: RefCell::default(),
             current: Cell::default(),
             budget: Cell::new(0),
         }
@@ -217,7 +219,7 @@ impl Registry {
     where
         T: OwnsDescriptor + AsFd,
     {
-        let place = registry.take_place();
+        let slot = registry.allocate_slot();
         let mut flags = EventFlags::ET;
         for (is_wanted, flag) in [
             (interest.is_readable(), EventFlags::IN | EventFlags::RDHUP),
@@ -226,47 +228,49 @@ impl Registry {
         ] {
             flags.set(flag, is_wanted);
         }
-        let data = registry.data(place);
-        let registered = Registered { owner: Some(owner), registry: Rc::clone(registry), place };
+        let data = registry.data(slot);
+        let registered = Registered { owner: Some(owner), registry: Rc::clone(registry), slot };
         epoll::add(&registry.epoll, registered.get_ref(), data, flags)?;
         Ok(registered)
     }
 
-    fn take_place(&self) -> usize {
+    fn allocate_slot(&self) -> usize {
         let mut descriptors = self.descriptors.borrow_mut();
         let task = self.current.get();
-        if let Some(place) = self.free.borrow_mut().pop()
-            && let Some(descriptor) = descriptors.get_mut(place)
+        if let Some(slot) = self.free.borrow_mut().pop()
+            && let Some(descriptor) = descriptors.get_mut(slot)
         {
-            (descriptor.task, descriptor.ready) = (task, Ready::EMPTY);
-            return place;
+            descriptor.task = task;
+            descriptor.ready = Ready::EMPTY;
+            return slot;
         }
-        descriptors.push(Descriptor { task, generation: 0, ready: Ready::EMPTY });
+        descriptors.push(DescriptorState { task, generation: 0, ready: Ready::EMPTY });
         descriptors.len() - 1
     }
 
-    fn give_back(&self, place: usize) {
-        if let Some(descriptor) = self.descriptors.borrow_mut().get_mut(place) {
+    fn release_slot(&self, slot: usize) {
+        if let Some(descriptor) = self.descriptors.borrow_mut().get_mut(slot) {
             // Late events of the old descriptor carry the old generation and are ignored.
             descriptor.generation = descriptor.generation.wrapping_add(1);
             descriptor.ready = Ready::EMPTY;
         }
-        self.free.borrow_mut().push(place);
+        self.free.borrow_mut().push(slot);
     }
 
     /// Returns the epoll data of a descriptor: its index in the upper 32 bits and its generation in
     /// the lower 32 bits.
-    fn data(&self, place: usize) -> EventData {
-        let generation = self.descriptors.borrow().get(place).map_or(0, |known| known.generation);
-        EventData::new_u64(((place as u64) << 32) | u64::from(generation))
+    fn data(&self, slot: usize) -> EventData {
+        let generation =
+            self.descriptors.borrow().get(slot).map_or(0, |descriptor| descriptor.generation);
+        EventData::new_u64(((slot as u64) << 32) | u64::from(generation))
     }
 
     /// Records an event of a descriptor and returns its task. Returns `None` for a stale event.
-    fn take_news(&self, event: &Event) -> Option<TaskId> {
+    fn record_event(&self, event: &Event) -> Option<TaskId> {
         let data = event.data.u64();
-        let place = usize::try_from(data >> 32).ok()?;
+        let slot = usize::try_from(data >> 32).ok()?;
         let mut descriptors = self.descriptors.borrow_mut();
-        let descriptor = descriptors.get_mut(place)?;
+        let descriptor = descriptors.get_mut(slot)?;
         if u64::from(descriptor.generation) != data & u64::from(u32::MAX) {
             return None;
         }
@@ -274,39 +278,39 @@ impl Registry {
         Some(descriptor.task)
     }
 
-    fn ready(&self, place: usize) -> Ready {
-        self.descriptors.borrow().get(place).map_or(Ready::EMPTY, |known| known.ready)
+    fn ready(&self, slot: usize) -> Ready {
+        self.descriptors.borrow().get(slot).map_or(Ready::EMPTY, |descriptor| descriptor.ready)
     }
 
     /// Schedules a poll of the current task at `at`.
-    pub(super) fn wake_at(&self, at: Instant) {
-        self.alarms.borrow_mut().insert((at, self.current.get()));
+    pub(super) fn schedule(&self, at: Instant) {
+        self.timers.borrow_mut().insert((at, self.current.get()));
     }
 
     /// Cancels a poll of the current task at `at`.
-    pub(super) fn do_not_wake_at(&self, at: Instant) {
-        self.alarms.borrow_mut().remove(&(at, self.current.get()));
+    pub(super) fn unschedule(&self, at: Instant) {
+        self.timers.borrow_mut().remove(&(at, self.current.get()));
     }
 
     /// Removes an expired timer and returns its task.
-    fn rung(&self, now: Instant) -> Option<TaskId> {
-        let mut alarms = self.alarms.borrow_mut();
-        let (at, task) = alarms.pop_first()?;
+    fn take_expired(&self, now: Instant) -> Option<TaskId> {
+        let mut timers = self.timers.borrow_mut();
+        let (at, task) = timers.pop_first()?;
         if at > now {
-            alarms.insert((at, task));
+            timers.insert((at, task));
             return None;
         }
         Some(task)
     }
 
-    fn next_alarm(&self) -> Option<Instant> {
-        self.alarms.borrow().first().map(|(at, _)| *at)
+    fn next_timer(&self) -> Option<Instant> {
+        self.timers.borrow().first().map(|(at, _)| *at)
     }
 }
 
 fn ready_of(flags: EventFlags) -> Ready {
     let mut ready = Ready::EMPTY;
-    for (flag, means) in [
+    for (flag, readiness) in [
         (EventFlags::IN, Ready::READABLE),
         (EventFlags::OUT, Ready::WRITABLE),
         (EventFlags::PRI, Ready::PRIORITY),
@@ -315,27 +319,28 @@ fn ready_of(flags: EventFlags) -> Ready {
         (EventFlags::ERR, Ready::ERROR | Ready::READ_CLOSED | Ready::WRITE_CLOSED),
     ] {
         if flags.intersects(flag) {
-            ready |= means;
+            ready |= readiness;
         }
     }
     ready
 }
 
-/// Returns the readiness that ends a wait for `interest`, and the part of it that a blocking call
-/// clears.
+/// Returns the readiness flags that end a wait for `interest`, and the flags among them that a call
+/// clears when it would block.
 fn masks(interest: Interest) -> (Ready, Ready) {
-    let (mut wanted, mut open) = (Ready::EMPTY, Ready::EMPTY);
-    for (is_wanted, is_open, is_closed) in [
+    let mut wanted = Ready::EMPTY;
+    let mut cleared = Ready::EMPTY;
+    for (is_wanted, open_flag, closed_flag) in [
         (interest.is_readable(), Ready::READABLE, Ready::READ_CLOSED),
         (interest.is_writable(), Ready::WRITABLE, Ready::WRITE_CLOSED),
         (interest.is_priority(), Ready::PRIORITY, Ready::EMPTY),
     ] {
         if is_wanted {
-            open |= is_open;
-            wanted |= is_open | is_closed;
+            cleared |= open_flag;
+            wanted |= open_flag | closed_flag;
         }
     }
-    (wanted, open)
+    (wanted, cleared)
 }
 
 /// Registered descriptor, deregistered on drop.
@@ -343,7 +348,7 @@ fn masks(interest: Interest) -> (Ready, Ready) {
 pub(super) struct Registered<T: AsFd> {
     owner: Option<T>,
     registry: Rc<Registry>,
-    place: usize,
+    slot: usize,
 }
 
 impl<T: AsFd> Registered<T> {
@@ -352,173 +357,180 @@ impl<T: AsFd> Registered<T> {
     }
 
     pub(super) fn into_inner(mut self) -> T {
-        self.forget();
+        self.deregister();
         self.owner.take().expect("present until into_inner")
     }
 
     /// Returns the part of `interest` that the descriptor is ready for.
     pub(super) fn poll_ready(&self, interest: Interest) -> Poll<Ready> {
-        let ready = self.registry.ready(self.place) & masks(interest).0;
+        let ready = self.registry.ready(self.slot) & masks(interest).0;
         if ready.is_empty() {
             return Poll::Pending;
         }
         match self.registry.budget.get().checked_sub(1) {
             Some(left) => self.registry.budget.set(left),
-            // The task is polled again after the others.
+            // The budget of the task is used up, so other tasks are polled first.
             None => return Poll::Pending,
         }
         Poll::Ready(ready)
     }
 
-    /// Makes a call if the descriptor is ready for it. A call that would block clears the
-    /// readiness.
+    /// Executes `call` if the descriptor is ready for `interest`. If the call would block, clears
+    /// the readiness.
     pub(super) fn try_io<R>(
         &self,
         interest: Interest,
         call: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let (wanted, open) = masks(interest);
-        if (self.registry.ready(self.place) & wanted).is_empty() {
+        let (wanted, cleared) = masks(interest);
+        if (self.registry.ready(self.slot) & wanted).is_empty() {
             return Err(ErrorKind::WouldBlock.into());
         }
-        let answer = call(self.get_ref());
-        if matches!(&answer, Err(error) if error.kind() == ErrorKind::WouldBlock)
-            && let Some(known) = self.registry.descriptors.borrow_mut().get_mut(self.place)
+        let result = call(self.get_ref());
+        if matches!(&result, Err(error) if error.kind() == ErrorKind::WouldBlock)
+            && let Some(descriptor) = self.registry.descriptors.borrow_mut().get_mut(self.slot)
         {
-            known.ready = known.ready - open;
+            descriptor.ready = descriptor.ready - cleared;
         }
-        answer
+        result
     }
 
-    fn forget(&self) {
+    fn deregister(&self) {
         // A duplicate of the descriptor would keep the registration alive. The call fails if it was
         // never added or has been closed elsewhere.
         _ = epoll::delete(&self.registry.epoll, self.get_ref());
-        self.registry.give_back(self.place);
+        self.registry.release_slot(self.slot);
     }
 }
 
 impl<T: AsFd> Drop for Registered<T> {
     fn drop(&mut self) {
         if self.owner.is_some() {
-            self.forget();
+            self.deregister();
         }
     }
 }
 
 /// A task and its waker.
 struct Task {
-    work: Work,
+    future: TaskFuture,
     waker: Waker,
 }
 
-/// State of the thread.
+/// State of the executor thread.
 struct Tasks<W> {
     registry: Rc<Registry>,
-    mailbox: Arc<Mailbox<W>>,
+    inbox: Arc<Inbox<W>>,
     shared: Rc<W>,
     tasks: Vec<(u32, Option<Task>)>,
     free: Vec<usize>,
     /// Tasks that have used up their budget.
-    again: Vec<TaskId>,
+    over_budget: Vec<TaskId>,
 }
 
 impl<W: Shared> Tasks<W> {
-    fn new(registry: Rc<Registry>, mailbox: Arc<Mailbox<W>>, shared: Rc<W>) -> Self {
-        Self { registry, mailbox, shared, tasks: Vec::new(), free: Vec::new(), again: Vec::new() }
+    fn new(registry: Rc<Registry>, inbox: Arc<Inbox<W>>, shared: Rc<W>) -> Self {
+        Self {
+            registry,
+            inbox,
+            shared,
+            tasks: Vec::new(),
+            free: Vec::new(),
+            over_budget: Vec::new(),
+        }
     }
 
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_LEN);
         loop {
-            let limit = self.limit();
-            self.shared.waits();
+            let wait_limit = self.wait_limit();
+            self.shared.before_wait();
             let waited =
-                epoll::wait(&self.registry.epoll, spare_capacity(&mut events), limit.as_ref());
-            self.shared.wakes();
+                epoll::wait(&self.registry.epoll, spare_capacity(&mut events), wait_limit.as_ref());
+            self.shared.after_wait();
             match waited {
                 Ok(_) | Err(Errno::INTR) => {}
                 // With a valid descriptor and buffer no other error is possible.
                 Err(_) => return,
             }
             for event in events.drain(..) {
-                if event.data.u64() == BELL {
-                    if !self.take_mail() {
+                if event.data.u64() == WAKEUP_DATA {
+                    if !self.process_messages() {
                         return;
                     }
-                } else if let Some(task) = self.registry.take_news(&event) {
+                } else if let Some(task) = self.registry.record_event(&event) {
                     self.poll(task);
                 }
             }
-            for task in std::mem::take(&mut self.again) {
+            for task in std::mem::take(&mut self.over_budget) {
                 self.poll(task);
             }
-            self.ring();
+            self.poll_expired_timers();
         }
     }
 
     /// Returns the maximum wait; `None` means indefinitely.
-    fn limit(&self) -> Option<Timespec> {
-        if !self.again.is_empty() {
+    fn wait_limit(&self) -> Option<Timespec> {
+        if !self.over_budget.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let left = self.registry.next_alarm()?.saturating_duration_since(Instant::now());
+        let left = self.registry.next_timer()?.saturating_duration_since(Instant::now());
         // The kernel counts whole milliseconds; rounding down would cause a useless early wakeup.
         let milliseconds = i64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-        let milliseconds = milliseconds.min(LIMIT_MS);
+        let milliseconds = milliseconds.min(WAIT_MAX_MS);
         Some(Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 })
     }
 
-    fn ring(&mut self) {
-        if self.registry.next_alarm().is_none() {
+    fn poll_expired_timers(&mut self) {
+        if self.registry.next_timer().is_none() {
             return;
         }
         let now = Instant::now();
-        while let Some(task) = self.registry.rung(now) {
+        while let Some(task) = self.registry.take_expired(now) {
             self.poll(task);
         }
     }
 
-    /// Processes messages of other threads. Returns whether the thread goes on.
-    fn take_mail(&mut self) -> bool {
-        for mail in self.mailbox.take() {
-            match mail {
-                Mail::Begin(begin) => self.begin(begin),
-                Mail::Wake(task) => self.poll(task),
-                Mail::Stop => return false,
+    /// Processes messages of other threads. Returns false after a request to stop the thread.
+    fn process_messages(&mut self) -> bool {
+        for message in self.inbox.take() {
+            match message {
+                Message::StartTask(start) => self.start_task(start),
+                Message::Wake(task) => self.poll(task),
+                Message::Stop => return false,
             }
         }
         true
     }
 
-    fn begin(&mut self, begin: Begin<W>) {
-        let place = self.free.pop().unwrap_or_else(|| {
+    fn start_task(&mut self, start: StartTask<W>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push((0, None));
             self.tasks.len() - 1
         });
-        let Some((generation, task)) = self.tasks.get_mut(place) else { return };
-        let id = TaskId { place, generation: *generation };
-        let waker = Waker::from(Arc::new(TaskWaker { id, mailbox: Arc::clone(&self.mailbox) }));
+        let Some((generation, task)) = self.tasks.get_mut(slot) else { return };
+        let id = TaskId { slot, generation: *generation };
+        let waker = Waker::from(Arc::new(TaskWaker { id, inbox: Arc::clone(&self.inbox) }));
         self.registry.current.set(id);
-        *task = Some(Task { work: begin(&self.shared), waker });
+        *task = Some(Task { future: start(&self.shared), waker });
         self.poll(id);
     }
 
     fn poll(&mut self, id: TaskId) {
-        let Some((generation, place)) = self.tasks.get_mut(id.place) else { return };
-        let Some(task) = place.as_mut().filter(|_| *generation == id.generation) else { return };
+        let Some((generation, slot)) = self.tasks.get_mut(id.slot) else { return };
+        let Some(task) = slot.as_mut().filter(|_| *generation == id.generation) else { return };
         self.registry.current.set(id);
         self.registry.budget.set(BUDGET);
         let mut context = Context::from_waker(&task.waker);
         // A panic in one session does not affect the others.
-        let polled = catch_unwind(AssertUnwindSafe(|| task.work.as_mut().poll(&mut context)));
+        let polled = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut context)));
         match polled {
-            Ok(Poll::Pending) if self.registry.budget.get() == 0 => self.again.push(id),
+            Ok(Poll::Pending) if self.registry.budget.get() == 0 => self.over_budget.push(id),
             Ok(Poll::Pending) => {}
             Ok(Poll::Ready(())) | Err(_) => {
                 *generation = generation.wrapping_add(1);
-                *place = None;
-                self.free.push(id.place);
+                *slot = None;
+                self.free.push(id.slot);
             }
         }
     }
@@ -527,26 +539,26 @@ impl<W: Shared> Tasks<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::watch::{Waiter, Watched};
+    use crate::serve::descriptor::{Descriptor, EventLoop};
     use std::future::poll_fn;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    /// Runs `test` on tokio, with an executor whose tasks share a [`Waiter`].
-    fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Executor<Waiter>>) -> F) {
+    /// Runs `test` on tokio, with an executor whose tasks share an [`EventLoop`].
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Executor<EventLoop>>) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let executor = Executor::start(Handle::current(), Waiter::Executor).unwrap();
+            let executor = Executor::start(Handle::current(), EventLoop::Executor).unwrap();
             test(Rc::new(executor)).await;
         });
     }
 
-    fn watched(waiter: &Waiter, stream: UnixStream) -> Watched<OwnedFd> {
+    fn register(event_loop: &EventLoop, stream: UnixStream) -> Descriptor<OwnedFd> {
         stream.set_nonblocking(true).unwrap();
-        waiter.watch(OwnedFd::from(stream), Interest::READABLE).unwrap()
+        event_loop.register(OwnedFd::from(stream), Interest::READABLE).unwrap()
     }
 
-    async fn byte(stream: &Watched<OwnedFd>) -> u8 {
+    async fn byte(stream: &Descriptor<OwnedFd>) -> u8 {
         loop {
             stream.ready(Interest::READABLE).await.unwrap();
             let mut byte = [0];
@@ -559,32 +571,32 @@ mod tests {
     }
 
     #[test]
-    fn a_task_goes_on_when_its_descriptor_has_news() {
+    fn a_task_is_polled_when_its_descriptor_has_an_event() {
         run(|executor| async move {
-            let (near, far) = UnixStream::pair().unwrap();
+            let (local, remote) = UnixStream::pair().unwrap();
             let (begun, has_begun) = oneshot::channel();
-            let task = executor.run(|waiter| async move {
-                let stream = watched(&waiter, near);
+            let task = executor.run(|event_loop| async move {
+                let stream = register(&event_loop, local);
                 begun.send(()).unwrap();
                 [byte(&stream).await, byte(&stream).await]
             });
-            let far = async {
+            let remote = async {
                 has_begun.await.unwrap();
-                rustix::io::write(&far, b"ab").unwrap();
+                rustix::io::write(&remote, b"ab").unwrap();
             };
-            assert_eq!(tokio::join!(task, far).0, Some(*b"ab"));
+            assert_eq!(tokio::join!(task, remote).0, Some(*b"ab"));
         });
     }
 
     #[test]
-    fn an_alarm_rings_and_can_be_put_off() {
+    fn a_timer_expires_at_its_changed_deadline() {
         run(|executor| async move {
-            let task = executor.run(|waiter| async move {
+            let task = executor.run(|event_loop| async move {
                 let begun = Instant::now();
-                let mut alarm = waiter.alarm(begun + Duration::from_secs(3600));
-                alarm.be_in_time_for(None);
-                alarm.be_in_time_for(Some(begun + Duration::from_millis(5)));
-                alarm.rung().await;
+                let mut timer = event_loop.timer(begun + Duration::from_secs(3600));
+                timer.set_deadline(None);
+                timer.set_deadline(Some(begun + Duration::from_millis(5)));
+                timer.expired().await;
                 begun.elapsed()
             });
             assert!(task.await.unwrap() >= Duration::from_millis(5));
@@ -594,20 +606,20 @@ mod tests {
     #[test]
     fn a_task_is_woken_from_another_thread() {
         run(|executor| async move {
-            let (said, heard) = oneshot::channel();
-            let task = executor.run(|_| heard);
-            said.send(7).unwrap();
+            let (sender, receiver) = oneshot::channel();
+            let task = executor.run(|_| receiver);
+            sender.send(7).unwrap();
             assert_eq!(task.await, Some(Ok(7)));
         });
     }
 
     #[test]
-    fn a_task_that_always_has_something_to_do_does_not_keep_the_others_from_theirs() {
+    fn a_task_that_is_always_ready_does_not_starve_the_others() {
         run(|executor| async move {
-            let (near, far) = UnixStream::pair().unwrap();
-            rustix::io::write(&far, b"x").unwrap();
-            let busy = executor.run(|waiter| async move {
-                let stream = watched(&waiter, near);
+            let (local, remote) = UnixStream::pair().unwrap();
+            rustix::io::write(&remote, b"x").unwrap();
+            let busy = executor.run(|event_loop| async move {
+                let stream = register(&event_loop, local);
                 loop {
                     // Nothing reads the byte, so the stream stays ready.
                     stream.ready(Interest::READABLE).await.unwrap();
@@ -615,14 +627,14 @@ mod tests {
             });
             let other = executor.run(|_| async { 1 });
             tokio::select! {
-                () = async { _ = busy.await; } => panic!("the busy one has ended"),
-                one = other => assert_eq!(one, Some(1)),
+                () = async { _ = busy.await; } => panic!("the busy task has ended"),
+                result = other => assert_eq!(result, Some(1)),
             }
         });
     }
 
     #[test]
-    fn a_task_that_fails_takes_none_of_the_others_along() {
+    fn a_panic_in_one_task_does_not_affect_the_others() {
         run(|executor| async move {
             let failed =
                 executor.run(|_| async { assert!(std::thread::panicking(), "on purpose") });

@@ -1,12 +1,14 @@
-//! A bounded queue for work that only a few may do at a time, fair between remote addresses.
+//! Bounded queue for work of limited concurrency, fair between remote addresses.
 //!
-//! Sources take turns: the next permit goes to the source that has waited longest since its last
-//! one, and within a source to the oldest waiter. A waiter that is dropped leaves the queue, so work
-//! that was asked for ends with its connection. A permit is returned when it is dropped; work that
-//! cannot be interrupted moves its permit to where it runs.
+//! Sources (remote addresses) take turns: the next permit goes to the source that has waited
+//! longest since its last permit, and within a source to its oldest waiter. A waiter that is
+//! dropped leaves the queue, so queued work ends with the connection that requested it. Dropping a
+//! permit returns it to the queue; work that cannot be interrupted owns its permit until the work
+//! ends.
 //!
-//! When the queue is full, a source that has nothing in it displaces the newest waiter of a source
-//! that has more than one. Anything else is refused at once.
+//! When the queue is full, a waiter of a source without other waiters displaces the newest waiter
+//! of the source with the most waiters, if that source has at least two. Otherwise the new waiter
+//! is refused at once.
 
 use super::source::source;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +20,7 @@ use tokio::sync::oneshot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Busy;
 
-/// Number of permits, and maximum number of waiters.
+/// Maximum number of permits, of waiters, and of waiters per source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) running_max: usize,
@@ -26,7 +28,7 @@ pub(super) struct Limits {
     pub(super) waiting_per_source_max: usize,
 }
 
-/// The queue; clones share it.
+/// Handle of a queue; clones refer to the same queue.
 #[derive(Clone, Debug)]
 pub(super) struct FairQueue(Arc<Mutex<State>>);
 
@@ -48,9 +50,11 @@ impl FairQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`Busy`] if the queue is full, or if the place was given to another source.
+    /// Returns [`Busy`] if the queue is full, if the source has its maximum number of waiters, or
+    /// if a waiter of another source displaces this waiter.
     pub(super) async fn turn(&self, address: IpAddr) -> Result<Permit, Busy> {
-        let (source, (sender, receiver)) = (source(address), oneshot::channel());
+        let source = source(address);
+        let (sender, receiver) = oneshot::channel();
         let ticket = {
             let mut state = self.lock();
             if state.running < state.running_max {
@@ -79,7 +83,7 @@ impl FairQueue {
     }
 }
 
-/// Place of a waiter in the queue, released on drop.
+/// Queue entry of a waiter, removed on drop.
 struct Waiting<'a> {
     queue: &'a FairQueue,
     source: IpAddr,
@@ -93,7 +97,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Permission to do the work. On drop it passes to the next waiter.
+/// Permission to do the work. Dropping the permit passes it to the next waiter.
 #[derive(Debug)]
 pub(super) struct Permit(FairQueue);
 
@@ -107,16 +111,17 @@ impl Drop for Permit {
             }
             next
         };
-        // A waiter that has just been dropped drops the permit, which passes it on.
+        // If the waiter has just been dropped, sending drops the permit, which passes it to the
+        // next waiter.
         _ = next.map(|next| next.send(Self(self.0.clone())));
     }
 }
 
-/// The waiters, and the order in which they are served.
+/// Waiters, and the order in which their sources receive permits.
 #[derive(Debug)]
 struct Order<T> {
     by_source: BTreeMap<IpAddr, VecDeque<(u64, T)>>,
-    /// The sources that have waiters, the next one first.
+    /// Sources with waiters; the source of the next permit comes first.
     turns: VecDeque<IpAddr>,
     len: usize,
     len_max: usize,
@@ -128,13 +133,14 @@ struct Order<T> {
 #[derive(Debug)]
 struct Entered<T> {
     ticket: u64,
-    /// Waiter that lost its place.
+    /// Waiter that was removed to admit the new waiter.
     _displaced: Option<T>,
 }
 
 impl<T> Order<T> {
     fn new(len_max: usize, per_source_max: usize) -> Self {
-        let (by_source, turns) = (BTreeMap::new(), VecDeque::new());
+        let by_source = BTreeMap::new();
+        let turns = VecDeque::new();
         Self { by_source, turns, len: 0, len_max, per_source_max, next_ticket: 0 }
     }
 
@@ -158,7 +164,8 @@ impl<T> Order<T> {
         Ok(Entered { ticket, _displaced: displaced })
     }
 
-    /// Removes the newest waiter of the source with the most waiters, if it has more than one.
+    /// Removes the newest waiter of the source with the most waiters, if that source has more than
+    /// one.
     fn displace(&mut self) -> Option<T> {
         let waiters = self.by_source.values_mut().max_by_key(|waiters| waiters.len())?;
         if waiters.len() < 2 {
@@ -269,7 +276,7 @@ mod tests {
             let mut first = pin!(queue.turn(at(2)));
             assert!(polled(first.as_mut()).await.is_none());
             drop(running);
-            // The permit has been sent to the waiter, which is dropped now.
+            // The permit has been sent to the waiter, and the waiter is dropped now.
         }
         assert_eq!(queue.lock().running, 0);
         assert!(queue.turn(at(3)).await.is_ok());
@@ -279,7 +286,8 @@ mod tests {
     async fn a_displaced_waiter_is_refused() {
         let queue = queue(2, 2);
         let _running = queue.turn(at(1)).await.unwrap();
-        let (mut kept, mut displaced) = (pin!(queue.turn(at(2))), pin!(queue.turn(at(2))));
+        let mut kept = pin!(queue.turn(at(2)));
+        let mut displaced = pin!(queue.turn(at(2)));
         assert!(polled(kept.as_mut()).await.is_none());
         assert!(polled(displaced.as_mut()).await.is_none());
         let mut other = pin!(queue.turn(at(3)));

@@ -1,8 +1,7 @@
 //! Log writer for an output that may block: a bounded queue and a writer thread.
 //!
-//! A server that wrote its log directly would block when the reader of the log does. Lines that
-//! find the queue full are dropped and counted; the count is written as a line as soon as there is
-//! room.
+//! Without the queue, a server would block while its log is not read. When the queue is full,
+//! further lines are dropped and counted; the writer thread then writes the count as a line.
 
 use rustix::io::Errno;
 use std::io::{self, Write};
@@ -11,13 +10,13 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of queued bytes.
 const WAITING_MAX_BYTES: usize = 1 << 20;
-/// Pause of the thread after a write, so that many lines cost one wakeup and one write.
+/// Pause of the writer thread after a write, so that many lines cost one wakeup and one write.
 const GATHERING: Duration = Duration::from_millis(10);
 
 /// Formats the line that reports the number of dropped lines.
 type Report = fn(u64) -> Vec<u8>;
 
-/// The queue. Its thread ends with the process.
+/// Handle of the queue. The writer thread runs until the output is closed or the process ends.
 #[derive(Debug)]
 pub(super) struct LineWriter(Arc<Shared>);
 
@@ -35,7 +34,7 @@ struct State {
     /// Formats the report of dropped lines.
     report: Option<Report>,
     is_writing: bool,
-    /// Whether the thread waits for a line.
+    /// Whether the writer thread waits for a line.
     is_idle: bool,
     /// Whether the output is closed.
     has_failed: bool,
@@ -75,7 +74,8 @@ impl LineWriter {
         }
     }
 
-    /// Waits until all lines are written, at most for `limit`. Returns whether they are.
+    /// Waits until all lines are written, at most for `limit`. Returns whether all lines were
+    /// written.
     pub(super) fn flush(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut state = self.0.lock();
@@ -119,7 +119,8 @@ fn write_all(shared: &Shared, mut output: impl Write) {
         if output.write_all(&lines).is_err() {
             // The output is closed.
             let mut state = shared.lock();
-            (state.has_failed, state.is_writing) = (true, false);
+            state.has_failed = true;
+            state.is_writing = false;
             state.waiting = Vec::new();
             shared.changed.notify_all();
             return;
@@ -131,15 +132,16 @@ fn write_all(shared: &Shared, mut output: impl Write) {
     }
 }
 
-/// The standard error of this process, without the lock that others would wait for while a write
-/// blocks.
+/// Standard error of this process, written without the lock of [`io::stderr`]. Other threads would
+/// wait for that lock while a write blocks.
 #[derive(Debug)]
 pub(super) struct StandardError;
 
 impl Write for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match rustix::io::write(rustix::stdio::stderr(), bytes) {
-            // A nonblocking terminal: another program may have set that flag.
+            // Standard error is in nonblocking mode: another program that shares the terminal may
+            // have set this mode.
             Err(Errno::AGAIN) => {
                 std::thread::sleep(Duration::from_millis(10));
                 Err(io::ErrorKind::Interrupted.into())
@@ -174,7 +176,8 @@ mod tests {
     }
 
     fn unread() -> (LineWriter, Receiver<Vec<u8>>, Receiver<()>) {
-        let ((output, read), (begins, has_begun)) = (sync_channel(0), channel());
+        let (output, read) = sync_channel(0);
+        let (begins, has_begun) = channel();
         (LineWriter::start(Unread(output, begins)).unwrap(), read, has_begun)
     }
 
@@ -184,7 +187,7 @@ mod tests {
 
     // attack row 118
     #[test]
-    fn lines_that_nobody_reads_are_dropped_and_counted_and_never_waited_for() {
+    fn unread_lines_are_dropped_and_counted_without_blocking() {
         let (writer, read, has_begun) = unread();
         writer.put(b"first\n", report);
         has_begun.recv().unwrap();
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_waits_for_what_is_written_and_not_for_what_is_never_read() {
+    fn a_flush_waits_for_written_lines_up_to_its_limit() {
         let (writer, read, has_begun) = unread();
         assert!(writer.flush(Duration::from_secs(600)));
         writer.put(b"a\n", report);

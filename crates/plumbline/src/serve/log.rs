@@ -111,7 +111,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Writes an event to the log.
-    pub(super) fn say(self, event: &(impl std::fmt::Display + Serialize)) {
+    pub(super) fn write(self, event: &(impl std::fmt::Display + Serialize)) {
         if self.is_quiet {
             return;
         }
@@ -131,12 +131,14 @@ fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
     line(is_json, &Event::LinesDropped { count }).into_bytes()
 }
 
-/// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether they are.
+/// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether all lines were
+/// written.
 pub(super) fn flush() -> bool {
     STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
 
-/// Returns the line of an event. No text in it can contain terminal commands or start another line.
+/// Returns the line of an event. No text of the event can contain terminal commands or start
+/// another line.
 pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
     match is_json {
         true => {
@@ -150,8 +152,8 @@ pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) 
     }
 }
 
-/// Checks the lines of `events`, whose texts are all hostile. `number` maps an event to the number
-/// of its variant, and `events` must contain all `variants` variants.
+/// Checks the lines of `events`, whose texts are all hostile. `number` returns the index of the
+/// variant of an event, and `events` must contain all `variants` variants.
 #[cfg(test)]
 pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     events: &[E],
@@ -187,7 +189,8 @@ mod tests {
     #[test]
     fn no_text_in_any_event_of_the_login_server_is_a_command_or_another_line() {
         let from = "192.0.2.1:9".parse().unwrap();
-        let (text, name) = (|| HOSTILE.to_owned(), HOSTILE);
+        let text = || HOSTILE.to_owned();
+        let name = HOSTILE;
         let events = [
             Event::Listening { at: text(), how: "how" },
             Event::Certificate { sha256: name },
@@ -237,7 +240,8 @@ mod tests {
     fn a_name_with_control_characters_is_escaped_both_ways() {
         let from = "192.0.2.1:9".parse().unwrap();
         let event = Event::LoginFailed { from, name: "a\x1b[2J\nb\u{9b}c" };
-        let (line, json) = (event.to_string(), serde_json::to_string(&event).unwrap());
+        let line = event.to_string();
+        let json = serde_json::to_string(&event).unwrap();
         for text in [line, json] {
             assert!(!text.contains(['\x1b', '\n']), "{text}");
         }

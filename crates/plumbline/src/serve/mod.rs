@@ -1,34 +1,35 @@
 //! `plumb serve`: the login server, serial consoles, and the file servers (`tftp`, `ftp`).
 //!
-//! A login session is a task (`session`) between a byte stream to the client (`wire`) and a program
-//! on a pseudo-terminal (`program`). With a user file, a login prompt comes first (`dialogue`,
-//! `users`). Admission control limits the number of sessions and the rate of password checks
-//! (`admission`). One thread runs the listeners and everything else on tokio, except cleartext
-//! logins on kernel sockets, which run on a second thread (`executor`). `watch` lets a session run
-//! on either.
+//! A login session is a task (`login_session`) between a byte stream to the client
+//! (`client_stream`) and a program on a pseudo-terminal (`program`). With a user file, a login
+//! prompt comes first (`login_prompt`, `users`). Admission control limits the number of sessions
+//! and the rate of password checks (`admission`). One thread runs the listeners and everything else
+//! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
+//! `descriptor` lets a session run on either thread.
 
+mod accept;
 mod admission;
 mod certificate;
-mod charged;
 mod check;
+mod client_stream;
 mod configuration;
 mod console;
-mod dialogue;
-mod door;
-mod ending;
-mod entrance;
+mod descriptor;
 mod executor;
 mod fair_queue;
-mod folder;
 mod ftp;
 mod help;
 mod line_writer;
+mod listener;
 mod log;
+mod login_prompt;
+mod login_session;
+mod metered;
 mod metrics;
-mod own;
 mod program;
 mod reaper;
-mod session;
+mod root;
+mod session_end;
 mod source;
 mod suggest;
 mod tftp;
@@ -36,27 +37,27 @@ mod throttle;
 mod transfer_log;
 mod user_file;
 mod users;
-mod watch;
-mod wire;
+mod userspace_tcp;
 
-use crate::carry::{self, Bench, Lent, Via};
+use crate::carrier::{self, BorrowedContext, EngineContext, Route};
 use crate::exit::{self, Failure};
+use crate::heading;
 use crate::meters::{self, Registry};
-use crate::stats::journal_folder;
-use crate::transfer_recorder::Keeping;
+use crate::stats::journal_directory;
+use crate::transfer_recorder::RecordOptions;
+use accept::{ListenerOptions, StartTls};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
-use charged::Metered;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
-use door::Door;
-use entrance::{Entrance, StartTls};
+use descriptor::EventLoop;
 use executor::Executor;
 use fair_queue::{FairQueue, Limits};
-pub(crate) use help::ABOUT;
-use help::EXAMPLES;
+pub(crate) use help::{ABOUT, CONFIGURATION, FTP_USER_FILE, LOGIN_USER_FILE};
 use ipnet::IpNet;
+use listener::Listener;
 use log::{Event, Log};
+use metered::Metered;
 use metrics::Protocol;
 use os::host::Host;
 use protocols::meter::{Account, Counter};
@@ -73,12 +74,11 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 use transfer_log::TransferLog;
 use users::Users;
-use watch::Waiter;
 
-/// Size of the read buffer. All sessions of a thread share one, as only one reads at a time.
+/// Size of the read buffer. Shared by all sessions of a thread, which read in turn.
 const SCRATCH_LEN: usize = 64 * 1024;
 /// Time for the user-space host to deliver remaining data when the server ends.
-const DRAINING: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// File descriptors per session: connection, terminal and program.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
@@ -86,84 +86,88 @@ const DESCRIPTORS_PER_SESSION: u64 = 4;
 /// check, a process that asks PAM.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// A password check takes 19 MiB and one processor, so one runs at a time.
+/// Limits of password checks: each takes 19 MiB and one processor, so one runs at a time.
 const PASSWORD_CHECKS: Limits =
     Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
 
 /// Command-line arguments.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("files").multiple(true))]
+#[command(group = clap::ArgGroup::new("files").multiple(true))]
 pub(crate) struct Arguments {
     /// Read this configuration file [default: none]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "file")]
     config: Option<PathBuf>,
     /// Check the configuration and the other arguments, report the result, and exit
     #[arg(long)]
     check: bool,
-    /// Listen on this address and port in cleartext; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Vec<SocketAddr>,
-    /// Listen on this address and port with TLS; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen_tls: Vec<SocketAddr>,
-    /// Serve on a user-space host: tun:NAME or tap:NAME, as for login; logins, FTP and TFTP use
-    /// their configured ports at all its addresses
-    #[arg(long, default_value = "kernel")]
-    via: Via,
-    /// START_TLS policy for clients that connect in cleartext [default: offered, except on loopback
-    /// addresses]
-    #[arg(long, value_name = "HOW")]
-    tls: Option<StartTls>,
-    /// Serve this serial line instead of logins, such as /dev/ttyUSB0 or
-    /// '/dev/ttyUSB0?baud=115200'; one client writes, any number watch
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["users", "exec"])]
-    console: Option<String>,
-    /// Use the users of this file instead of the system's
-    #[arg(long, value_name = "FILE", conflicts_with = "exec")]
-    users: Option<PathBuf>,
-    /// Accept only clients in this prefix; may be repeated
-    #[arg(long, value_name = "PREFIX")]
-    allow: Vec<IpNet>,
-    /// Reject clients in this prefix; may be repeated
-    #[arg(long, value_name = "PREFIX")]
-    deny: Vec<IpNet>,
-    /// End a session after this many seconds without input [default: never]
-    #[arg(long, value_name = "SECONDS")]
-    idle_timeout: Option<u64>,
     /// Read a password from standard input, print its hash for the user file, and exit
     #[arg(long)]
     hash_password: bool,
     /// Check the claim on standard input with PAM, and exit
     #[arg(long, hide = true)]
     prove_system_user: bool,
+    /// Listen on this address and port in cleartext; may be repeated [default: loopback, port 23;
+    /// 2323 without root]
+    #[arg(long, value_name = "address:port", help_heading = heading::LOGIN)]
+    listen: Vec<SocketAddr>,
+    /// Listen on this address and port with TLS; may be repeated [default: all addresses, port 992;
+    /// 3292 without root]
+    #[arg(long, value_name = "address:port", help_heading = heading::LOGIN)]
+    listen_tls: Vec<SocketAddr>,
+    /// START_TLS policy for clients that connect in cleartext [default: offered, except on loopback
+    /// addresses]
+    #[arg(long, value_name = "off|offered|required", help_heading = heading::LOGIN)]
+    tls: Option<StartTls>,
+    /// Use the users of this file instead of the system's
+    #[arg(long, value_name = "file", conflicts_with = "exec", help_heading = heading::LOGIN)]
+    users: Option<PathBuf>,
+    /// Serve this serial line instead of logins, such as /dev/ttyUSB0 or
+    /// '/dev/ttyUSB0?baud=115200'; one client writes, any number watch
+    #[arg(long, value_name = "device", conflicts_with_all = ["users", "exec"],
+          help_heading = heading::LOGIN)]
+    console: Option<String>,
+    /// Run this program with all remaining arguments for every client, without a login
+    #[arg(long, value_name = "program", num_args = 1.., allow_hyphen_values = true,
+          help_heading = heading::LOGIN)]
+    exec: Option<Vec<String>>,
     #[command(flatten)]
-    folder: folder::Folder,
-    #[command(flatten)]
-    tftp: tftp::Arguments,
+    root: root::RootArguments,
     #[command(flatten)]
     ftp: ftp::Arguments,
     #[command(flatten)]
-    keeping: Keeping,
+    tftp: tftp::Arguments,
+    /// Serve on a user-space host, as for login: the configured ports at all its addresses
+    #[arg(long, value_name = "kernel|tun:name|tap:name", default_value = "kernel",
+          help_heading = heading::CONNECTION)]
+    via: Route,
+    /// Accept only clients in this prefix; may be repeated [default: all clients]
+    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    allow: Vec<IpNet>,
+    /// Reject clients in this prefix; may be repeated
+    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    deny: Vec<IpNet>,
+    /// End a session after this many seconds without input [default: never]
+    #[arg(long, value_name = "seconds", help_heading = heading::LIMITS)]
+    idle_timeout: Option<u64>,
+    #[command(flatten)]
+    record_options: RecordOptions,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics; a port alone means 127.0.0.1
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
+    #[arg(long, value_name = "address:port", value_parser = metrics::parse_address,
+          help_heading = heading::METERS)]
     metrics: Option<SocketAddr>,
     /// Accept this host name in requests for metrics, besides this machine's name and addresses;
     /// may be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "name", help_heading = heading::METERS)]
     metrics_host: Vec<String>,
-    /// Do not make the meters available to 'plumb meters'
-    #[arg(long)]
+    /// Do not publish the meters to plumb meters
+    #[arg(long, help_heading = heading::METERS)]
     no_meters_socket: bool,
     /// Log events as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     /// Log nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = heading::OUTPUT)]
     quiet: bool,
-    /// Run this program for every client, without a login; it takes all remaining arguments, so
-    /// this is the last option
-    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true)]
-    exec: Option<Vec<String>>,
 }
 
 /// Service behind the login listeners.
@@ -172,27 +176,27 @@ enum Service {
     Nothing,
     /// Login program of the system.
     SystemLogin,
-    /// Users of a file.
+    /// Users of a user file.
     Users(Mutex<Arc<Users>>),
     /// One program for every client.
     Exec(Vec<String>),
 }
 
 /// State shared by all login sessions.
-struct House {
+struct LoginState {
     configuration: Configuration,
     service: Service,
-    via: Via,
+    via: Route,
     admission: Mutex<Admission>,
     /// Queue of password checks.
     checks: FairQueue,
     log: Log,
 }
 
-impl House {
+impl LoginState {
     /// Adopts the users and the admission rules of another configuration. Listeners and open
     /// sessions are not affected.
-    fn take_over(&self, other: Self) {
+    fn apply_reloadable(&self, other: Self) {
         if let (Service::Users(users), Service::Users(new)) = (&self.service, other.service) {
             let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
             *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
@@ -207,47 +211,50 @@ impl House {
 
 /// State shared by the sessions of one thread.
 struct LoginServer {
-    house: Arc<House>,
-    bench: RefCell<Bench>,
+    login_state: Arc<LoginState>,
+    engine: RefCell<EngineContext>,
     scratch: RefCell<Vec<u8>>,
-    waiter: Waiter,
+    event_loop: EventLoop,
     /// Runs cleartext logins on kernel sockets in a thread of its own.
     executor: Option<Executor<Self>>,
 }
 
 impl Deref for LoginServer {
-    type Target = House;
+    type Target = LoginState;
 
-    fn deref(&self) -> &House {
-        &self.house
+    fn deref(&self) -> &LoginState {
+        &self.login_state
     }
 }
 
 impl LoginServer {
-    fn new(house: Arc<House>, bench: Bench, waiter: Waiter) -> Self {
-        let (bench, scratch) = (RefCell::new(bench), RefCell::new(vec![0; SCRATCH_LEN]));
-        Self { house, bench, scratch, waiter, executor: None }
+    fn new(login_state: Arc<LoginState>, engine: EngineContext, event_loop: EventLoop) -> Self {
+        let engine = RefCell::new(engine);
+        let scratch = RefCell::new(vec![0; SCRATCH_LEN]);
+        Self { login_state, engine, scratch, event_loop, executor: None }
     }
 
     /// Creates the state of this thread, and starts the thread of cleartext logins on kernel
     /// sockets if they are configured.
-    fn open(house: House, board: &Arc<Registry>) -> Result<Self> {
-        let house = Arc::new(house);
-        let has_executor = house.via == Via::Kernel && !house.configuration.listen.is_empty();
-        let bench = Bench::shown_on(board, "logins")?;
-        let mut shop = Self::new(Arc::clone(&house), bench, Waiter::Tokio);
+    fn open(login_state: LoginState, registry: &Arc<Registry>) -> Result<Self> {
+        let login_state = Arc::new(login_state);
+        let has_executor =
+            login_state.via == Route::Kernel && !login_state.configuration.listen.is_empty();
+        let engine = EngineContext::published(registry, "logins")?;
+        let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::Tokio);
         if has_executor {
-            let bench = Bench::shown_on(board, "logins in cleartext")?;
-            let share = move |registry| Self::new(house, bench, Waiter::Executor(registry));
-            shop.executor = Some(Executor::start(Handle::current(), share)?);
+            let engine = EngineContext::published(registry, "logins in cleartext")?;
+            let share =
+                move |registry| Self::new(login_state, engine, EventLoop::Executor(registry));
+            login_server.executor = Some(Executor::start(Handle::current(), share)?);
         }
-        Ok(shop)
+        Ok(login_server)
     }
 
     /// Borrows the clock, the random number generator and the meter. Must not be held across an
     /// await.
-    fn bench(&self) -> Lent<'_> {
-        Lent::from(&self.bench)
+    fn engine(&self) -> BorrowedContext<'_> {
+        BorrowedContext::from(&self.engine)
     }
 
     /// Makes a call that moves bytes, charged to the account of system calls.
@@ -258,25 +265,25 @@ impl LoginServer {
     /// Counts the wakeup of a task that runs on tokio. The executor counts the wakeups of its own
     /// tasks.
     fn count_wakeup(&self) {
-        if matches!(self.waiter, Waiter::Tokio) {
-            self.bench.borrow_mut().meter.count(Counter::Wakeups);
+        if matches!(self.event_loop, EventLoop::Tokio) {
+            self.engine.borrow_mut().meter.count(Counter::Wakeups);
         }
     }
 }
 
 impl Metered for LoginServer {
-    fn metered_bench(&self) -> &RefCell<Bench> {
-        &self.bench
+    fn engine_context(&self) -> &RefCell<EngineContext> {
+        &self.engine
     }
 }
 
 impl executor::Shared for LoginServer {
-    fn waits(&self) {
-        self.bench.borrow_mut().meter.enter(Account::Outside);
+    fn before_wait(&self) {
+        self.engine.borrow_mut().meter.enter(Account::Outside);
     }
 
-    fn wakes(&self) {
-        let meter = &mut self.bench.borrow_mut().meter;
+    fn after_wait(&self) {
+        let meter = &mut self.engine.borrow_mut().meter;
         meter.enter(Account::Application);
         meter.count(Counter::Wakeups);
     }
@@ -306,56 +313,67 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     served.map_err(|error| if is_read { complain(&error) } else { Failure::ThisMachine })
 }
 
-/// Everything that the command serves, ready to start.
+/// All servers of the command, ready to start.
 struct Prepared {
-    house: Option<House>,
+    login_state: Option<LoginState>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
     transfer_log: Rc<TransferLog>,
-    metrics: Option<metrics::Place>,
-    board: Arc<Registry>,
+    metrics: Option<metrics::EndpointSettings>,
+    registry: Arc<Registry>,
     has_meters_socket: bool,
     arguments: Arguments,
 }
 
 /// Merges the configuration file and the command-line flags.
 fn prepare(arguments: &Arguments) -> Result<Prepared> {
-    carry::check_host(&arguments.via)?;
+    carrier::check_host_supported(&arguments.via)?;
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
     let is_root = os::user::is_root();
     let ftp = ftp_settings(arguments, &file)?;
-    let (table, folder) = (file.tftp.take(), &arguments.folder);
-    let settings = tftp::Settings::complete(table, &arguments.tftp, folder, prefixes, is_root)?;
+    let table = file.tftp.take();
+    let root = &arguments.root;
+    let settings = tftp::Settings::complete(table, &arguments.tftp, root, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
-    let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
-    let transfer_log = Rc::new(TransferLog::new(folder.as_deref(), log));
-    let board = Registry::new("serve");
+    let is_recording = !arguments.record_options.no_record && file.record.unwrap_or(true);
+    let journal = (is_recording && (settings.is_some() || ftp.is_some())).then(journal_directory);
+    let transfer_log = Rc::new(TransferLog::new(journal.as_deref(), log));
+    let registry = Registry::new("serve");
     let has_meters_socket = !arguments.no_meters_socket && file.meters_socket.unwrap_or(true);
-    let files =
-        settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&transfer_log), &board));
+    let files = settings
+        .map(|settings| tftp::Server::new(settings, log, Rc::clone(&transfer_log), &registry));
     let files = files.transpose()?;
-    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&transfer_log), &board));
+    let ftp =
+        ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&transfer_log), &registry));
     let ftp = ftp.transpose()?;
     let metrics = arguments.metrics.or(file.metrics).map(|at| {
         let configured = file.metrics_hosts.iter().chain(&arguments.metrics_host);
-        metrics::Place { at, hosts: metrics::own_hosts(configured) }
+        metrics::EndpointSettings { at, hosts: metrics::accepted_hosts(configured) }
     });
     let has_files = files.is_some() || ftp.is_some();
     let wants_logins = arguments.wants_logins(&file, has_files);
-    let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
+    let login_state = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
     let arguments = arguments.clone();
-    Ok(Prepared { house, files, ftp, transfer_log, metrics, board, has_meters_socket, arguments })
+    Ok(Prepared {
+        login_state,
+        files,
+        ftp,
+        transfer_log,
+        metrics,
+        registry,
+        has_meters_socket,
+        arguments,
+    })
 }
 
 /// Merges the configuration file and the command-line flags for FTP.
 fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
-    let folder = &arguments.folder;
-    let has_tftp = arguments.tftp.is_asked() || file.tftp.is_some();
+    let root = &arguments.root;
+    let has_tftp = arguments.tftp.is_requested() || file.tftp.is_some();
     let shared = ftp::Shared {
-        folder,
-        is_for_ftp: folder.root().is_some() && !has_tftp,
+        root_arguments: root,
+        is_for_ftp: root.root().is_some() && !has_tftp,
         prefixes: (&arguments.allow, &arguments.deny),
         certificate: file.tls.as_ref(),
         is_root: os::user::is_root(),
@@ -375,10 +393,10 @@ fn reload(arguments: &Arguments, served: &Served, log: Log) {
             ftp_settings(arguments, &file)?.context("the [ftp] table has been removed")
         }));
     }
-    if let Some(shop) = &served.shop {
-        log.say(&match file().and_then(|file| prepare_logins(arguments, file)) {
-            Ok(house) => {
-                shop.take_over(house);
+    if let Some(login_server) = &served.login_server {
+        log.write(&match file().and_then(|file| prepare_logins(arguments, file)) {
+            Ok(login_state) => {
+                login_server.apply_reloadable(login_state);
                 Event::ReloadedLogins
             }
             Err(error) => Event::NotReloaded { why: format!("{error:#}") },
@@ -421,7 +439,7 @@ fn hash_password() -> Result<()> {
 }
 
 /// Merges the configuration file and the command-line flags for the login server.
-fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
+fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<LoginState> {
     let login = file.login.get_or_insert_default();
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
         login.listen = Some(arguments.listen.clone());
@@ -431,7 +449,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
         login.users.clone_from(&arguments.users);
         login.exec.clone_from(&arguments.exec);
     }
-    if arguments.via != Via::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
+    if arguments.via != Route::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
         bail!(
             "no port to serve at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
             arguments.via
@@ -452,7 +470,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
     login.idle_timeout_s = arguments.idle_timeout.or(login.idle_timeout_s);
     let configuration = Configuration::complete(file, os::user::is_root())?;
     let service = service(&configuration)?;
-    Ok(House {
+    Ok(LoginState {
         service,
         via: arguments.via.clone(),
         admission: Mutex::new(Admission::new(configuration.rules.clone())),
@@ -466,8 +484,8 @@ fn service(configuration: &Configuration) -> Result<Service> {
     if !configuration.serves_logins() {
         return Ok(Service::Nothing);
     }
-    if let Some(words) = &configuration.exec {
-        return Ok(Service::Exec(words.clone()));
+    if let Some(program_arguments) = &configuration.exec {
+        return Ok(Service::Exec(program_arguments.clone()));
     }
     if let Some(path) = &configuration.users {
         return Ok(Service::Users(Mutex::new(Arc::new(Users::read(path)?))));
@@ -487,10 +505,19 @@ fn service(configuration: &Configuration) -> Result<Service> {
 /// Runs all servers: cleartext logins on kernel sockets in a second thread, everything else in this
 /// one.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, transfer_log, metrics, board, has_meters_socket, arguments } =
-        prepared;
-    if let Some(house) = &house {
-        let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+    let Prepared {
+        login_state,
+        files,
+        ftp,
+        transfer_log,
+        metrics,
+        registry,
+        has_meters_socket,
+        arguments,
+    } = prepared;
+    if let Some(login_state) = &login_state {
+        let sessions =
+            u64::try_from(login_state.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
         // If the limit cannot be raised, fewer sessions are possible at once.
         _ = os::process::allow_descriptors(wanted);
@@ -498,20 +525,26 @@ fn serve(prepared: Prepared) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
-    let _door = has_meters_socket.then(|| show_meters(&board, log));
+    let _meter_server = has_meters_socket.then(|| serve_meters(&registry, log));
     // A separate task: `block_on` polls its own future whenever any task is woken.
     let ended = local.block_on(&runtime, async {
-        let shop = house.map(|house| LoginServer::open(house, &board)).transpose()?;
+        let login_server =
+            login_state.map(|login_state| LoginServer::open(login_state, &registry)).transpose()?;
         let served = Served {
-            host: own_host(&arguments.via, shop.as_ref(), files.as_ref(), ftp.as_ref())?,
-            shop: shop.map(Rc::new),
+            host: userspace_host(
+                &arguments.via,
+                login_server.as_ref(),
+                files.as_ref(),
+                ftp.as_ref(),
+            )?,
+            login_server: login_server.map(Rc::new),
             files: files.map(Rc::new),
             ftp: ftp.map(Rc::new),
         };
         if let Some(metrics) = metrics {
-            tell_metrics(metrics, &transfer_log, &served, log).await?;
+            serve_metrics(metrics, &transfer_log, &served, log).await?;
         }
-        let ended = tokio::task::spawn_local(attend(served, arguments, board, log)).await?;
+        let ended = tokio::task::spawn_local(run_servers(served, arguments, registry, log)).await?;
         transfer_log.close();
         ended
     });
@@ -521,72 +554,78 @@ fn serve(prepared: Prepared) -> Result<()> {
     ended
 }
 
-/// Opens the meter socket. Without a place for it, the server runs without it and logs the reason.
-fn show_meters(board: &Arc<Registry>, log: Log) -> Option<meters::MeterServer> {
-    let opened = meters::MeterServer::open(board);
-    let opened = opened.map_err(|error| log.say(&Event::NoMeters { why: error.to_string() }));
+/// Opens the meter socket. If the socket cannot be opened, logs the reason.
+fn serve_meters(registry: &Arc<Registry>, log: Log) -> Option<meters::MeterServer> {
+    let opened = meters::MeterServer::open(registry);
+    let opened = opened.map_err(|error| log.write(&Event::NoMeters { why: error.to_string() }));
     opened.ok()
 }
 
-/// Creates the user-space host named by `via` for all servers; `None` for the kernel's network.
-fn own_host(
-    via: &Via,
-    shop: Option<&LoginServer>,
+/// Creates the user-space host of `via` for all servers, or `None` for the kernel's network stack.
+fn userspace_host(
+    via: &Route,
+    login_server: Option<&LoginServer>,
     files: Option<&tftp::Server>,
     ftp: Option<&ftp::Server>,
 ) -> Result<Option<Host>> {
-    let logins = shop.map_or(0, |shop| shop.configuration.rules.sessions_max);
+    let logins =
+        login_server.map_or(0, |login_server| login_server.configuration.rules.sessions_max);
     let connections = logins + ftp.map_or(0, ftp::Server::connections_max);
-    let host = carry::host(via, connections, carry::LOGINS)?;
+    let host = carrier::open_host(via, connections, carrier::LOGINS)?;
     if let Some(host) = &host {
-        ftp.into_iter().for_each(|ftp| ftp.carry_by(host));
-        files.into_iter().for_each(|files| files.carry_by(host));
+        ftp.into_iter().for_each(|ftp| ftp.use_host(host));
+        files.into_iter().for_each(|files| files.use_host(host));
     }
     Ok(host)
 }
 
 /// Running servers, shared by their tasks.
 struct Served {
-    /// User-space host that carries the connections; `None` for the kernel's network.
+    /// User-space host that carries the connections; `None` for the kernel's network stack.
     host: Option<Host>,
-    shop: Option<Rc<LoginServer>>,
+    login_server: Option<Rc<LoginServer>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
 }
 
 /// Opens the metrics endpoint.
-async fn tell_metrics(
-    place: metrics::Place,
+async fn serve_metrics(
+    address: metrics::EndpointSettings,
     transfer_log: &Rc<TransferLog>,
     served: &Served,
     log: Log,
 ) -> Result<()> {
     let transfer_log = Rc::clone(transfer_log);
-    let (shop, files, ftp) = (served.shop.clone(), served.files.clone(), served.ftp.clone());
+    let login_server = served.login_server.clone();
+    let files = served.files.clone();
+    let ftp = served.ftp.clone();
     let text = move || {
         let traffic = [
-            shop.as_ref().map(|shop| shop.admission().traffic(Protocol::Telnet)),
+            login_server
+                .as_ref()
+                .map(|login_server| login_server.admission().traffic(Protocol::Telnet)),
             files.as_ref().map(|files| files.traffic()),
             ftp.as_ref().map(|ftp| ftp.traffic()),
         ];
         let traffic: Vec<_> = traffic.into_iter().flatten().collect();
         transfer_log.metrics().text(&traffic)
     };
-    let (at, attended) = metrics::serve(place, text).await?;
-    log.say(&Event::Metrics { at });
+    let (at, attended) = metrics::serve(address, text).await?;
+    log.write(&Event::Metrics { at });
     tokio::task::spawn_local(attended);
     Ok(())
 }
 
-/// Runs the servers until the process is told to end, or one of them fails.
-async fn attend(
+/// Runs the servers until the process is terminated or one of them fails.
+async fn run_servers(
     served: Served,
     arguments: Arguments,
-    board: Arc<Registry>,
+    registry: Arc<Registry>,
     log: Log,
 ) -> Result<()> {
-    let Served { host, shop, files, ftp } = &served;
-    let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
+    let Served { host, login_server, files, ftp } = &served;
+    let _shown =
+        host.as_ref().map(|host| registry.register_block("our own host", host.shared_counters()));
     let mut services = JoinSet::new();
     if let Some(files) = files {
         services.spawn_local(Rc::clone(files).serve());
@@ -594,16 +633,16 @@ async fn attend(
     if let Some(ftp) = ftp {
         services.spawn_local(Rc::clone(ftp).serve());
     }
-    if let Some(shop) = shop {
-        services.spawn_local(listen(Rc::clone(shop), host.clone()));
+    if let Some(login_server) = login_server {
+        services.spawn_local(listen(Rc::clone(login_server), host.clone()));
     }
     let ended = tokio::select! {
-        interrupted = interrupted(|| reload(&arguments, &served, log)) => interrupted,
+        result = until_terminated(|| reload(&arguments, &served, log)) => result,
         Some(ended) = services.join_next() => ended?,
     };
-    if let Some(shop) = shop {
-        let sessions = shop.admission().sessions();
-        shop.log.say(&Event::Closing { sessions });
+    if let Some(login_server) = login_server {
+        let sessions = login_server.admission().sessions();
+        login_server.log.write(&Event::Closing { sessions });
     }
     if let Some(files) = files {
         files.close().await;
@@ -613,32 +652,33 @@ async fn attend(
     }
     if let Some(host) = host {
         // Data that is still queued would be lost with the host.
-        _ = tokio::time::timeout(DRAINING, host.drained()).await;
+        _ = tokio::time::timeout(DRAIN_TIMEOUT, host.drained()).await;
     }
     ended
 }
 
-async fn listen(shop: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
-    let configuration = &shop.configuration;
-    let mut doors = JoinSet::new();
-    let mut building = Listeners { shop: &shop, host: host.as_ref(), acceptor: None };
+async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
+    let configuration = &login_server.configuration;
+    let mut accept_tasks = JoinSet::new();
+    let mut listeners =
+        Listeners { login_server: &login_server, host: host.as_ref(), acceptor: None };
     let logins = ListenAddresses {
         listen: &configuration.listen,
         listen_tls: &configuration.listen_tls,
         start_tls: configuration.start_tls,
     };
-    building.open(&logins, None, &mut doors)?;
+    listeners.open(&logins, None, &mut accept_tasks)?;
     for settings in &configuration.consoles {
         let console = Rc::new(Console::new(settings.clone()));
-        tokio::task::spawn_local(console::tend(Rc::clone(&console), Rc::clone(&shop)));
-        let places = ListenAddresses {
+        tokio::task::spawn_local(console::run_port(Rc::clone(&console), Rc::clone(&login_server)));
+        let addresses = ListenAddresses {
             listen: &settings.listen,
             listen_tls: &settings.listen_tls,
             start_tls: settings.start_tls,
         };
-        building.open(&places, Some(&console), &mut doors)?;
+        listeners.open(&addresses, Some(&console), &mut accept_tasks)?;
     }
-    let failed = doors.join_next().await.transpose()?;
+    let failed = accept_tasks.join_next().await.transpose()?;
     failed.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
 }
 
@@ -651,7 +691,7 @@ struct ListenAddresses<'a> {
 
 /// Opens listeners that share one certificate.
 struct Listeners<'a> {
-    shop: &'a Rc<LoginServer>,
+    login_server: &'a Rc<LoginServer>,
     host: Option<&'a Host>,
     acceptor: Option<TlsAcceptor>,
 }
@@ -660,43 +700,44 @@ impl Listeners<'_> {
     /// Opens the listeners of one service.
     fn open(
         &mut self,
-        places: &ListenAddresses<'_>,
+        addresses: &ListenAddresses<'_>,
         console: Option<&Rc<Console>>,
-        doors: &mut JoinSet<io::Error>,
+        accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
-        for place in places.listen {
-            let is_near = place.ip().is_loopback() && self.host.is_none();
-            let how = match is_near {
+        for address in addresses.listen {
+            let is_loopback = address.ip().is_loopback() && self.host.is_none();
+            let protection = match is_loopback {
                 true => "unencrypted, loopback only",
                 false => "UNENCRYPTED (readable by anyone on the network path)",
             };
-            let start_tls = self.start_tls(places.start_tls, is_near)?;
-            let how = if start_tls == StartTls::Required { "START_TLS required" } else { how };
-            self.attend(*place, how, Some(start_tls), console, doors)?;
+            let start_tls = self.start_tls(addresses.start_tls, is_loopback)?;
+            let protection =
+                if start_tls == StartTls::Required { "START_TLS required" } else { protection };
+            self.listen(*address, protection, Some(start_tls), console, accept_tasks)?;
         }
-        for place in places.listen_tls {
+        for address in addresses.listen_tls {
             self.acceptor()?;
-            self.attend(*place, "with TLS", None, console, doors)?;
+            self.listen(*address, "with TLS", None, console, accept_tasks)?;
         }
         Ok(())
     }
 
-    /// Returns the START_TLS policy. Where it is only the default, a missing certificate is logged
-    /// and START_TLS is off.
-    fn start_tls(&mut self, said: Option<StartTls>, is_near: bool) -> Result<StartTls> {
-        let is_wanted = said.is_none() && !is_near;
-        match said {
+    /// Returns the START_TLS policy. If the policy is only the default and no certificate is
+    /// available, logs the reason and returns [`StartTls::Off`].
+    fn start_tls(&mut self, configured: Option<StartTls>, is_loopback: bool) -> Result<StartTls> {
+        let is_default = configured.is_none() && !is_loopback;
+        match configured {
             Some(StartTls::Off) => {}
             Some(_) => _ = self.acceptor()?,
-            None if is_wanted => {
+            None if is_default => {
                 if let Err(error) = self.acceptor() {
-                    self.shop.log.say(&Event::NoStartTls { why: format!("{error:#}") });
+                    self.login_server.log.write(&Event::NoStartTls { why: format!("{error:#}") });
                     return Ok(StartTls::Off);
                 }
             }
             None => {}
         }
-        Ok(said.unwrap_or(if is_wanted { StartTls::Offered } else { StartTls::Off }))
+        Ok(configured.unwrap_or(if is_default { StartTls::Offered } else { StartTls::Off }))
     }
 
     /// Returns the TLS acceptor. The first call generates the certificate if necessary and logs its
@@ -705,51 +746,54 @@ impl Listeners<'_> {
         if let Some(acceptor) = &self.acceptor {
             return Ok(acceptor.clone());
         }
-        let configuration = &self.shop.configuration;
+        let configuration = &self.login_server.configuration;
         if configuration.makes_certificate {
-            configuration.certificate.make_if_missing()?;
+            configuration.certificate.generate_if_missing()?;
         }
         let (acceptor, sha256) = configuration.certificate.acceptor()?;
-        self.shop.log.say(&Event::Certificate { sha256: &sha256 });
+        self.login_server.log.write(&Event::Certificate { sha256: &sha256 });
         Ok(self.acceptor.insert(acceptor).clone())
     }
 
-    fn attend(
+    fn listen(
         &self,
-        place: SocketAddr,
-        how: &'static str,
+        address: SocketAddr,
+        protection: &'static str,
         start_tls: Option<StartTls>,
         console: Option<&Rc<Console>>,
-        doors: &mut JoinSet<io::Error>,
+        accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
-        let door = open(self.host, place)?;
-        self.shop.log.say(&Event::Listening { at: door.name()?, how });
-        let entrance =
-            Entrance { acceptor: self.acceptor.clone(), start_tls, console: console.cloned() };
-        doors.spawn_local(door.attend(entrance, Rc::clone(self.shop)));
+        let listener = open(self.host, address)?;
+        self.login_server.log.write(&Event::Listening { at: listener.name()?, how: protection });
+        let options = ListenerOptions {
+            acceptor: self.acceptor.clone(),
+            start_tls,
+            console: console.cloned(),
+        };
+        accept_tasks.spawn_local(listener.run(options, Rc::clone(self.login_server)));
         Ok(())
     }
 }
 
-fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
-    let Some(host) = host else { return Door::open(place) };
-    let port = place.port();
+fn open(host: Option<&Host>, address: SocketAddr) -> Result<Listener> {
+    let Some(host) = host else { return Listener::open(address) };
+    let port = address.port();
     let listener = host.listen(port);
     let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
     let listener = listener.with_context(failure)?;
-    Ok(Door::Own(listener))
+    Ok(Listener::Userspace(listener))
 }
 
-/// Waits for SIGINT or SIGTERM. Calls `hung_up` for each SIGHUP, which never ends the server.
-async fn interrupted(hung_up: impl Fn()) -> Result<()> {
+/// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
+async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     loop {
         tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
+            result = tokio::signal::ctrl_c() => return Ok(result?),
             _ = terminate.recv() => return Ok(()),
-            _ = hang_up.recv() => hung_up(),
+            _ = hang_up.recv() => on_hangup(),
         }
     }
 }

@@ -48,11 +48,11 @@ pub(super) fn login_path() -> Option<&'static Path> {
     LOGIN.iter().map(Path::new).find(|path| path.exists())
 }
 
-/// Starts the system's login program for `client`. It writes the utmp entry itself.
+/// Starts the system's login program for `client`. The login program writes the utmp entry itself.
 ///
 /// # Errors
 ///
-/// Returns an error if the system has no login program or no terminal is left.
+/// Returns an error if the system has no login program or no pseudo-terminal is available.
 pub(super) fn start_login(client: &Client) -> Result<Running> {
     let path = login_path().context("this system has no login program")?;
     let mut command = Command::new(path);
@@ -64,7 +64,7 @@ pub(super) fn start_login(client: &Client) -> Result<Running> {
 ///
 /// # Errors
 ///
-/// Returns an error if the program cannot be started or no terminal is left.
+/// Returns an error if the program cannot be started or no pseudo-terminal is available.
 pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
     let (program, arguments) = words.split_first().context("no program to run")?;
     let mut command = Command::new(program);
@@ -76,11 +76,11 @@ pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
 ///
 /// # Errors
 ///
-/// Returns an error if the program or user does not exist, the user's identity cannot be assumed,
-/// or no terminal is left.
+/// Returns an error if the program or user does not exist, the server cannot switch to the user, or
+/// no pseudo-terminal is available.
 pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> Result<Running> {
-    let own = account.runs_as.as_deref();
-    let user = own.map(find).transpose()?;
+    let system_name = account.runs_as.as_deref();
+    let user = system_name.map(find).transpose()?;
     let shell = user.as_ref().map(|user| user.shell().to_owned());
     let mut command = match (&account.exec, shell) {
         (Some(words), _) => {
@@ -94,7 +94,9 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
     command.env_clear();
     if let Some(user) = &user {
         command.env("HOME", user.home()).env("SHELL", user.shell());
-        command.env("USER", own.unwrap_or(name)).env("LOGNAME", own.unwrap_or(name));
+        command
+            .env("USER", system_name.unwrap_or(name))
+            .env("LOGNAME", system_name.unwrap_or(name));
         user.enter(&mut command).context("cannot switch to the user")?;
         command.current_dir(if user.home().is_dir() { user.home() } else { Path::new("/") });
     } else {
@@ -104,7 +106,7 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
         }
     }
     let running = start_in(command, client, user.as_ref())?;
-    // Many systems have no such record.
+    // Errors are ignored, because many systems have no utmp or wtmp file.
     _ = running.entry.as_ref().map(|entry| entry.log_in(name));
     Ok(running)
 }
@@ -147,7 +149,7 @@ fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Resu
     pty.set_packet_mode().context("cannot turn on packet mode of the terminal")?;
     let path = pty.path().to_owned();
     if let Some(owner) = owner.filter(|_| os::user::is_root()) {
-        // Otherwise the user's programs could not reopen the terminal by name.
+        // Without the change of owner, the user's programs could not reopen the terminal by name.
         chown(&path, Some(owner.uid()), None).context("cannot change the owner of the terminal")?;
     }
     let name = command.get_program().to_string_lossy().into_owned();
@@ -158,13 +160,16 @@ fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Resu
 
 /// Returns the terminal name for `TERM`: lowercase, from a character set that is harmless in paths
 /// and shells. Returns `dumb` for any other name.
-fn terminal_name(told: &str) -> String {
-    let is_named = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
-    let begins = told.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-    if !begins || told.len() > TERMINAL_LEN || !told.chars().all(is_named) {
+fn terminal_name(reported_name: &str) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
+    let has_valid_start = reported_name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if !has_valid_start
+        || reported_name.len() > TERMINAL_LEN
+        || !reported_name.chars().all(is_allowed)
+    {
         return "dumb".to_owned();
     }
-    told.to_ascii_lowercase()
+    reported_name.to_ascii_lowercase()
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ pub(super) fn reap(mut program: Program) {
         return;
     }
     tokio::spawn(async move {
-        // The terminal is hung up already. A program that cannot be waited for is killed at once.
+        // The terminal is hung up already. If waiting for the program fails, the program is killed
+        // at once.
         if let Ok(end) = program.end() {
             _ = tokio::time::timeout(GRACE, ended(end)).await;
         }

@@ -1,12 +1,14 @@
 //! Delay between password checks of a source after failures.
 //!
-//! A failed check delays the next one of its source, no matter whether that will succeed and on
-//! which connection: [`Throttle::reserve`] assigns each check its time before it is made. Hanging
-//! up gains nothing, because not only the answer is delayed but also the next check.
+//! A failed check delays the next check of the same source on any connection, even if the next
+//! password is correct: [`Throttle::reserve`] assigns each check its start time in advance.
+//! Disconnecting does not avoid the delay, because the delay applies to the next check as well as
+//! to the answer of the failed check.
 //!
-//! Users behind one address share its delay, with one exception: a name that has logged in from
-//! there before has a delay of its own, so that a guesser behind the same address translation does
-//! not lock it out. This reveals to others at that address that the name has logged in from there.
+//! Users behind one address share the delay of that address. Exception: a name that has logged in
+//! from the address before has a delay of its own, so that a guesser behind the same address
+//! translation does not lock the name out. The separate delay reveals to other users of the address
+//! that the name has logged in from the address.
 
 use super::fair_queue::{Busy, FairQueue, Permit};
 use super::source::source;
@@ -18,39 +20,41 @@ use std::time::{Duration, Instant};
 const MEMORY: Duration = Duration::from_secs(600);
 /// Delay after the first failed check; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Maximum delay, and maximum time that a check waits for its turn.
+/// Maximum delay, and maximum time that a check waits for its start time.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of sources whose failures are remembered.
 const SOURCES_MAX: usize = 4096;
 /// Maximum number of remembered pairs of a name and the source of its login.
 const KNOWN_MAX: usize = 4096;
 
-/// The next check of this source would have to wait too long.
+/// The check would have to wait longer than [`DELAY_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooSoon;
+pub(super) struct WaitTooLong;
 
-/// Time of a check.
+/// Reserved start time of a password check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) wait: Duration,
-    /// Number of failures so far. The reservation is void if there are more by then.
+    /// Number of failures counted at the time of the reservation. The reservation is void if the
+    /// number differs when the check is about to start.
     pub(super) failures: u32,
 }
 
-/// Waits for the time of a check and for its turn in `queue`. Keep the permit until a failure is
-/// recorded, so that the next check of this source does not begin earlier.
+/// Waits for the reserved start time of a check, then for a permit of `queue`. The caller must hold
+/// the permit until a failure is recorded, so that the next check of the same source does not begin
+/// earlier.
 ///
 /// # Errors
 ///
-/// Returns [`Busy`] if the queue is full, or if too many checks of this source are ahead.
+/// Returns [`Busy`] if the queue is full, or if too many earlier checks of this source are waiting.
 pub(super) async fn turn(
     queue: &FairQueue,
     address: IpAddr,
-    reserve: impl Fn() -> Result<Reservation, TooSoon>,
+    reserve: impl Fn() -> Result<Reservation, WaitTooLong>,
     failures: impl Fn() -> u32,
 ) -> Result<Permit, Busy> {
     loop {
-        let reserved = reserve().map_err(|TooSoon| Busy)?;
+        let reserved = reserve().map_err(|WaitTooLong| Busy)?;
         if !reserved.wait.is_zero() {
             tokio::time::sleep(reserved.wait).await;
         }
@@ -93,17 +97,18 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Reserves the time of a check of `name` and returns how long it has to wait.
+    /// Reserves the start time of a check of `name`. Returns the wait until that time.
     ///
     /// # Errors
     ///
-    /// Returns [`TooSoon`] if the check would wait longer than [`DELAY_MAX`] for earlier ones.
+    /// Returns [`WaitTooLong`] if the check would have to wait longer than [`DELAY_MAX`] for
+    /// earlier checks.
     pub(super) fn reserve(
         &mut self,
         address: IpAddr,
         name: &str,
         now: Instant,
-    ) -> Result<Reservation, TooSoon> {
+    ) -> Result<Reservation, WaitTooLong> {
         let key = self.key(address, name);
         let at_once = Reservation { wait: Duration::ZERO, failures: 0 };
         let Some(failures) = self.failures.get_mut(&key) else { return Ok(at_once) };
@@ -113,19 +118,19 @@ impl Throttle {
         }
         let wait = failures.next_check.saturating_duration_since(now);
         if wait > DELAY_MAX {
-            return Err(TooSoon);
+            return Err(WaitTooLong);
         }
         failures.next_check = now + wait + failures.delay();
         Ok(Reservation { wait, failures: failures.count })
     }
 
-    /// Returns the number of failures that delay the checks of `name`.
+    /// Returns the number of failed checks that delay further checks of `name` from `address`.
     pub(super) fn failures(&self, address: IpAddr, name: &str) -> u32 {
         self.failures.get(&self.key(address, name)).map_or(0, |failures| failures.count)
     }
 
-    /// Records a failed check. Returns the delay of its answer.
-    pub(super) fn note_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
+    /// Records a failed check of `name`. Returns the delay of its answer.
+    pub(super) fn record_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
         self.failures.retain(|_, failures| now.saturating_duration_since(failures.last) < MEMORY);
         let key = self.key(address, name);
         if self.failures.len() >= SOURCES_MAX && !self.failures.contains_key(&key) {
@@ -141,8 +146,8 @@ impl Throttle {
         delay
     }
 
-    /// Records a login of `name`.
-    pub(super) fn note_success(&mut self, address: IpAddr, name: &str, now: Instant) {
+    /// Records a successful login of `name` from `address`.
+    pub(super) fn record_success(&mut self, address: IpAddr, name: &str, now: Instant) {
         let key = (source(address), name.to_owned());
         self.failures.remove(&DelayKey::Known(key.0, key.1.clone()));
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&key) {
@@ -183,16 +188,17 @@ mod tests {
         address: &str,
         name: &str,
         now: Instant,
-    ) -> Result<Duration, TooSoon> {
+    ) -> Result<Duration, WaitTooLong> {
         throttle.reserve(at(address), name, now).map(|reserved| reserved.wait)
     }
 
     #[test]
     fn each_failure_of_a_source_costs_twice_the_last_up_to_a_limit_and_is_forgotten() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
         let mut fails = |at_s: u64| {
             let now = now + Duration::from_secs(at_s);
-            throttle.note_failure(at(ONE), "ann", now).as_secs()
+            throttle.record_failure(at(ONE), "ann", now).as_secs()
         };
         let delays: Vec<_> = (0..40).map(&mut fails).collect();
         assert_eq!(delays[..7], [1, 2, 4, 8, 16, 30, 30]);
@@ -202,25 +208,27 @@ mod tests {
 
     #[test]
     fn more_failing_sources_than_can_be_remembered_all_wait() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
         for number in 0..5000_u32 {
-            throttle.note_failure(IpAddr::from(number.to_be_bytes()), "ann", now);
+            throttle.record_failure(IpAddr::from(number.to_be_bytes()), "ann", now);
         }
-        assert_eq!(throttle.note_failure(at("203.0.113.1"), "ann", now), DELAY_MAX);
+        assert_eq!(throttle.record_failure(at("203.0.113.1"), "ann", now), DELAY_MAX);
         assert!(throttle.failures.len() <= SOURCES_MAX);
     }
 
     /// Simulates `parallel` connections that guess for `seconds` without waiting for answers.
     /// Returns the number of checks made.
     fn guesses(parallel: u64, seconds: u64) -> usize {
-        let (mut throttle, begun) = (Throttle::default(), Instant::now());
+        let mut throttle = Throttle::default();
+        let begun = Instant::now();
         let mut checks = 0;
         for millis in (0..seconds * 1_000).step_by(50) {
             let now = begun + Duration::from_millis(millis);
             for _ in 0..parallel {
                 // The guesser hangs up unless its check is made at once.
                 if wait(&mut throttle, ONE, "ann", now) == Ok(Duration::ZERO) {
-                    throttle.note_failure(at(ONE), "ann", now);
+                    throttle.record_failure(at(ONE), "ann", now);
                     checks += 1;
                 }
             }
@@ -230,7 +238,7 @@ mod tests {
 
     // attack row 98
     #[test]
-    fn a_guesser_that_hangs_up_and_returns_makes_as_many_checks_as_one_that_waits() {
+    fn reconnecting_allows_no_more_password_checks_than_waiting() {
         // 1 + 2 + 4 + 8 + 16 s, and from there one in 30 s.
         let one_that_waits = 5 + (600 - 31) / 30 + 1;
         for parallel in [1, 16] {
@@ -240,10 +248,11 @@ mod tests {
 
     // attack row 98
     #[test]
-    fn a_right_password_waits_as_a_wrong_one_does() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
+    fn a_correct_password_waits_as_long_as_a_wrong_one() {
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
         for _ in 0..3 {
-            throttle.note_failure(at(ONE), "ann", now);
+            throttle.record_failure(at(ONE), "ann", now);
         }
         assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(Duration::from_secs(4)));
         assert_eq!(wait(&mut throttle, "192.0.2.2", "ann", now), Ok(Duration::ZERO));
@@ -253,7 +262,8 @@ mod tests {
     #[tokio::test]
     async fn a_failure_voids_the_turns_of_checks_that_were_queued_before_it() {
         let limits = Limits { running_max: 1, waiting_max: 9, waiting_per_source_max: 9 };
-        let (queue, throttle) = (FairQueue::new(limits), RefCell::new(Throttle::default()));
+        let queue = FairQueue::new(limits);
+        let throttle = RefCell::new(Throttle::default());
         let reserve = || throttle.borrow_mut().reserve(at(ONE), "ann", Instant::now());
         let failures = || throttle.borrow().failures(at(ONE), "ann");
         let first = turn(&queue, at(ONE), reserve, failures).await.unwrap();
@@ -261,47 +271,50 @@ mod tests {
         let is_waiting = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending()));
         assert!(is_waiting.await);
         for _ in 0..6 {
-            throttle.borrow_mut().note_failure(at(ONE), "ann", Instant::now());
+            throttle.borrow_mut().record_failure(at(ONE), "ann", Instant::now());
         }
         drop(first);
-        // Its turn has come, but its time is half a minute away.
+        // The queue has a permit for the second check, but its start time is half a minute away.
         let is_waiting = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending()));
         assert!(is_waiting.await);
-        assert_eq!(reserve(), Err(TooSoon));
+        assert_eq!(reserve(), Err(WaitTooLong));
     }
 
     #[test]
     fn checks_of_one_source_get_times_one_after_the_other_and_no_more_than_a_few_wait() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
         for _ in 0..8 {
-            throttle.note_failure(at(ONE), "ann", now);
+            throttle.record_failure(at(ONE), "ann", now);
         }
         let waits: Vec<_> = (0..4).map(|_| wait(&mut throttle, ONE, "ann", now)).collect();
         assert_eq!(waits[0], Ok(Duration::from_secs(30)));
-        assert_eq!(waits[1..], [Err(TooSoon); 3]);
+        assert_eq!(waits[1..], [Err(WaitTooLong); 3]);
     }
 
     #[test]
     fn a_name_that_has_logged_in_from_a_source_has_a_delay_of_its_own_there() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
-        throttle.note_success(at(ONE), "ann", now);
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
+        throttle.record_success(at(ONE), "ann", now);
         for _ in 0..9 {
-            throttle.note_failure(at(ONE), "bob", now);
+            throttle.record_failure(at(ONE), "bob", now);
         }
         assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(Duration::ZERO));
         assert_eq!(wait(&mut throttle, ONE, "bob", now), Ok(DELAY_MAX));
-        // Guesses of this name from there are delayed too.
-        throttle.note_failure(at(ONE), "ann", now);
+        // Guesses of this name from the same address are delayed too.
+        throttle.record_failure(at(ONE), "ann", now);
         assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(FIRST_DELAY));
         assert_eq!(wait(&mut throttle, "192.0.2.2", "ann", now), Ok(Duration::ZERO));
     }
 
     #[test]
     fn names_that_have_logged_in_are_remembered_up_to_a_limit_the_latest_ones() {
-        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
         for number in 0..KNOWN_MAX + 10 {
             let now = now + Duration::from_secs(number as u64);
-            throttle.note_success(at(ONE), &format!("user{number}"), now);
+            throttle.record_success(at(ONE), &format!("user{number}"), now);
         }
         assert_eq!(throttle.known.len(), KNOWN_MAX);
         assert!(throttle.known.contains_key(&(at(ONE), format!("user{}", KNOWN_MAX + 9))));

@@ -3,9 +3,9 @@
 //! Records are collected for a short time, so that many small transfers cost one write. Pending
 //! records are written when the server ends; a crash loses them.
 //!
-//! Data accepted by TCP has not necessarily reached the client. The record of a large file that was
-//! sent therefore waits, together with its connection, which is closed for writing, until all data
-//! is acknowledged.
+//! Data accepted by TCP has not necessarily reached the client. After a large file was sent, the
+//! server therefore keeps the record and the connection, which is closed for writing, until all
+//! data is acknowledged.
 
 use super::log::{Event, Log};
 use super::metrics::Metrics;
@@ -18,23 +18,24 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Time for which records are collected before they are written.
-const SOON: Duration = Duration::from_millis(200);
+const FLUSH_DELAY: Duration = Duration::from_millis(200);
 
-/// Burst size of records of refused transfers, and the rate per second after it. Our choice.
+/// Token bucket that limits records of refused transfers: burst size, and refill rate per second.
+/// Our choice.
 const REFUSALS_MAX: f64 = 1000.0;
 const REFUSALS_PER_SECOND: f64 = 10.0;
 
-/// Maximum number of connections that wait for acknowledgment, and maximum time of each.
+/// Maximum number of connections that wait for acknowledgment, and maximum wait of each connection.
 const UNSETTLED_MAX: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(10);
+const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that was handed to TCP and is not yet acknowledged.
 #[derive(Debug)]
-struct Unsettled {
+struct UnsettledFile {
     record: Record,
     connection: OwnedFd,
-    began: Instant,
-    given: Instant,
+    started_at: Instant,
+    handed_over_at: Instant,
 }
 
 /// Writer of transfer records.
@@ -42,7 +43,7 @@ struct Unsettled {
 pub(super) struct TransferLog {
     recorder: Recorder,
     metrics: RefCell<Metrics>,
-    unsettled: RefCell<Vec<Unsettled>>,
+    unsettled: RefCell<Vec<UnsettledFile>>,
     /// Whether a task that writes pending records is running.
     is_due: Cell<bool>,
     /// Token bucket for records of refused transfers: tokens left, and time of the last update.
@@ -50,13 +51,15 @@ pub(super) struct TransferLog {
 }
 
 impl TransferLog {
-    /// Creates a writer for records in `folder`, or one that only counts metrics if it is `None`.
-    pub(super) fn new(folder: Option<&Path>, log: Log) -> Self {
-        // This is an error, so it is logged in quiet mode too.
+    /// Creates a writer for records in `directory`. If `directory` is `None`, the writer only
+    /// updates the metrics.
+    pub(super) fn new(directory: Option<&Path>, log: Log) -> Self {
+        // A failure to write records is an error, so it is logged in quiet mode too.
         let log = Log { is_quiet: false, ..log };
-        let tell = move |why: &str| log.say(&Event::NoTransferRecord { why: why.to_owned() });
+        let log_error =
+            move |why: &str| log.write(&Event::NoTransferRecord { why: why.to_owned() });
         Self {
-            recorder: Recorder::open(folder, tell),
+            recorder: Recorder::open(directory, log_error),
             metrics: RefCell::default(),
             unsettled: RefCell::default(),
             is_due: Cell::new(false),
@@ -74,7 +77,7 @@ impl TransferLog {
         self.recorder.session()
     }
 
-    /// Starts the record of a transfer; its command arrives now.
+    /// Starts the record of a transfer whose command has just arrived.
     pub(super) fn begin(&self, command: Option<Command>) -> Record {
         self.recorder.begin(Role::Server, Stack::Kernel, command)
     }
@@ -85,14 +88,15 @@ impl TransferLog {
     }
 
     /// Queues a record for writing. Records of transfers refused before any byte moved are
-    /// rate-limited, because a client can request any number of them; excess ones are only counted.
+    /// rate-limited, because a client can request any number of them; excess records are only
+    /// counted.
     pub(super) fn keep(self: &Rc<Self>, record: &Record) {
         let mut metrics = self.metrics.borrow_mut();
         metrics.observe(&record.transfer);
         let is_refusal = record.transfer.result.outcome != Some(Outcome::Complete)
             && record.transfer.size.wire_bytes.unwrap_or(0) == 0;
         if is_refusal && !self.may_keep_refusal() {
-            return metrics.leave_record_out();
+            return metrics.count_omitted_record();
         }
         drop(metrics);
         self.write(record);
@@ -100,49 +104,56 @@ impl TransferLog {
 
     /// Takes a token from a bucket of [`REFUSALS_MAX`], refilled at [`REFUSALS_PER_SECOND`].
     fn may_keep_refusal(&self) -> bool {
-        let (left, since) = self.refusals.get();
-        let (now, earned) = (Instant::now(), since.elapsed().as_secs_f64() * REFUSALS_PER_SECOND);
-        let left = (left + earned).min(REFUSALS_MAX);
-        self.refusals.set((if left >= 1.0 { left - 1.0 } else { left }, now));
-        left >= 1.0
+        let (tokens, since) = self.refusals.get();
+        let now = Instant::now();
+        let refill = since.elapsed().as_secs_f64() * REFUSALS_PER_SECOND;
+        let tokens = (tokens + refill).min(REFUSALS_MAX);
+        self.refusals.set((if tokens >= 1.0 { tokens - 1.0 } else { tokens }, now));
+        tokens >= 1.0
     }
 
     fn write(self: &Rc<Self>, record: &Record) {
         if self.recorder.is_on() {
             self.recorder.keep(record);
-            self.rouse();
+            self.schedule_flush();
         }
     }
 
-    /// Keeps the record of a file sent over `connection` since `began`, once all of it is
-    /// acknowledged or can no longer be waited for.
+    /// Queues the record of a file sent over `connection` since `started_at`. The record is written
+    /// when all data is acknowledged or [`ACK_TIMEOUT`] has expired. If too many connections are
+    /// already waiting, the record is written without the arrival time.
     pub(super) fn keep_settled(
         self: &Rc<Self>,
         mut record: Record,
         connection: OwnedFd,
-        began: Instant,
+        started_at: Instant,
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
             // The arrival time is unknown.
-            record.transfer.time.ns_transfer = None;
+            record.transfer.time.transfer_ns = None;
             return self.write(&record);
         }
-        let given = Instant::now();
-        self.unsettled.borrow_mut().push(Unsettled { record, connection, began, given });
-        self.rouse();
+        let handed_over_at = Instant::now();
+        self.unsettled.borrow_mut().push(UnsettledFile {
+            record,
+            connection,
+            started_at,
+            handed_over_at,
+        });
+        self.schedule_flush();
     }
 
-    /// Starts the task that writes pending records, unless it is running.
-    fn rouse(self: &Rc<Self>) {
+    /// Starts the task that writes pending records if the task is not running yet.
+    fn schedule_flush(self: &Rc<Self>) {
         if self.is_due.replace(true) {
             return;
         }
         let transfer_log = Rc::clone(self);
         tokio::task::spawn_local(async move {
             loop {
-                tokio::time::sleep(SOON).await;
-                transfer_log.settle();
+                tokio::time::sleep(FLUSH_DELAY).await;
+                transfer_log.write_settled();
                 transfer_log.recorder.flush();
                 if transfer_log.unsettled.borrow().is_empty() {
                     break transfer_log.is_due.set(false);
@@ -151,35 +162,36 @@ impl TransferLog {
         });
     }
 
-    /// Writes the records of files that are acknowledged or have waited too long.
-    fn settle(&self) {
-        self.unsettled.borrow_mut().retain_mut(|one| {
-            if let Some((ago, tcp)) = of_settled(&one.connection) {
+    /// Writes the records of sent files that are fully acknowledged or whose [`ACK_TIMEOUT`] has
+    /// expired.
+    fn write_settled(&self) {
+        self.unsettled.borrow_mut().retain_mut(|file| {
+            if let Some((ago, tcp)) = of_settled(&file.connection) {
                 // TCP_INFO ages have tick resolution. One tick is subtracted, so that an arrival
                 // within a tick of the recorded end does not replace the more precise time.
-                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
-                one.record.last_until(arrived);
-                let transfer = &mut one.record.transfer;
-                let sent = nanos(arrived.saturating_duration_since(one.began));
-                transfer.time.ns_transfer = transfer.time.ns_transfer.max(Some(sent));
+                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(file.handed_over_at);
+                file.record.last_until(arrived);
+                let transfer = &mut file.record.transfer;
+                let sent = nanos(arrived.saturating_duration_since(file.started_at));
+                transfer.time.transfer_ns = transfer.time.transfer_ns.max(Some(sent));
                 transfer.tcp = Tcp { streams: transfer.tcp.streams, ..tcp };
-            } else if one.given.elapsed() < PATIENCE {
+            } else if file.handed_over_at.elapsed() < ACK_TIMEOUT {
                 return true;
             } else {
-                one.record.transfer.time.ns_transfer = None;
+                file.record.transfer.time.transfer_ns = None;
             }
-            self.recorder.keep(&one.record);
+            self.recorder.keep(&file.record);
             false
         });
     }
 
-    /// Writes all pending records, acknowledged or not.
+    /// Writes all pending records, including those of files that are not fully acknowledged.
     pub(super) fn close(&self) {
-        self.settle();
-        for mut one in self.unsettled.take() {
+        self.write_settled();
+        for mut file in self.unsettled.take() {
             // The arrival time remains unknown.
-            one.record.transfer.time.ns_transfer = None;
-            self.recorder.keep(&one.record);
+            file.record.transfer.time.transfer_ns = None;
+            self.recorder.keep(&file.record);
         }
         self.recorder.flush();
     }
@@ -192,41 +204,41 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[tokio::test]
-    async fn of_a_file_that_has_not_arrived_no_time_is_told() {
+    async fn a_file_that_has_not_arrived_has_no_recorded_time() {
         let seed = os::entropy::seed().unwrap();
-        let folder = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
+        let directory = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
         let transfer_log =
-            Rc::new(TransferLog::new(Some(&folder), Log { is_json: false, is_quiet: true }));
+            Rc::new(TransferLog::new(Some(&directory), Log { is_json: false, is_quiet: true }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let _far = listener.accept().unwrap();
-        near.set_nonblocking(true).unwrap();
+        let mut local = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _remote = listener.accept().unwrap();
+        local.set_nonblocking(true).unwrap();
         // Nothing reads the stream, so that some data stays in the send buffer.
-        while near.write(&[0; 65_536]).is_ok() {}
+        while local.write(&[0; 65_536]).is_ok() {}
         let mut record = transfer_log.begin(Some(Command::Retr));
-        record.transfer.time.ns_transfer = Some(4_711);
-        let here = tokio::task::LocalSet::new();
-        let _entered = here.enter();
-        transfer_log.keep_settled(record.clone(), near.into(), Instant::now());
+        record.transfer.time.transfer_ns = Some(4_711);
+        let local_set = tokio::task::LocalSet::new();
+        let _entered = local_set.enter();
+        transfer_log.keep_settled(record.clone(), local.into(), Instant::now());
         transfer_log.close();
         transfer_log.keep(&record);
         transfer_log.close();
-        let segment = records::journal::segments(&folder).unwrap().remove(0);
+        let segment = records::journal::segments(&directory).unwrap().remove(0);
         let text = std::fs::read_to_string(segment.path).unwrap();
-        let told: Vec<bool> = text.lines().map(|line| line.contains("4711")).collect();
-        assert_eq!(told, [false, true], "{text}");
-        std::fs::remove_dir_all(&folder).unwrap();
+        let has_time: Vec<bool> = text.lines().map(|line| line.contains("4711")).collect();
+        assert_eq!(has_time, [false, true], "{text}");
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     // attack row 148
     #[tokio::test]
     async fn records_of_refused_transfers_are_limited_and_counted() {
         let seed = os::entropy::seed().unwrap();
-        let folder = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
+        let directory = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
         let transfer_log =
-            Rc::new(TransferLog::new(Some(&folder), Log { is_json: false, is_quiet: true }));
-        let here = tokio::task::LocalSet::new();
-        let _entered = here.enter();
+            Rc::new(TransferLog::new(Some(&directory), Log { is_json: false, is_quiet: true }));
+        let local_set = tokio::task::LocalSet::new();
+        let _entered = local_set.enter();
         let mut record = transfer_log.begin(Some(Command::Retr));
         record.transfer.result.outcome = Some(Outcome::Refused);
         // Fewer tokens than the limit are refilled meanwhile.
@@ -234,15 +246,15 @@ mod tests {
         record.transfer.result.outcome = Some(Outcome::Complete);
         transfer_log.keep(&record);
         transfer_log.close();
-        let segment = records::journal::segments(&folder).unwrap().remove(0);
+        let segment = records::journal::segments(&directory).unwrap().remove(0);
         let text = std::fs::read_to_string(segment.path).unwrap();
         let refused = text.lines().filter(|line| line.contains("refused")).count();
         assert!((1000..2000).contains(&refused), "{refused}");
         assert!(text.lines().last().unwrap().contains("complete"));
-        let left_out = 3000 - refused;
+        let dropped_records = 3000 - refused;
         let metrics = transfer_log.metrics().text(&[]);
-        let line = format!("plumb_transfer_records_left_out_total{{}} {left_out}");
+        let line = format!("plumb_transfer_records_left_out_total{{}} {dropped_records}");
         assert!(metrics.contains(&line), "{metrics}");
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! File of users: a TOML file with one table per user. All servers share the password hash; each
-//! kind of server adds its own keys.
+//! File of users: a TOML file with one table per user. The key `password` is common to all kinds of
+//! servers; each kind of server adds its own keys.
 //!
 //! ```toml
 //! [mike]
@@ -36,8 +36,9 @@ pub(super) trait Account: Clone + DeserializeOwned {
 #[derive(Debug)]
 pub(super) struct UserFile<A> {
     accounts: BTreeMap<String, A>,
-    /// Hash checked for unknown names, so that they take as long as known ones.
-    nobodys: String,
+    /// Hash that is checked for unknown names, so that checking an unknown name takes as long as
+    /// checking a known name.
+    placeholder_hash: String,
 }
 
 impl<A: Account> UserFile<A> {
@@ -64,7 +65,7 @@ impl<A: Account> UserFile<A> {
     /// Returns an error if the text is invalid.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let accounts: BTreeMap<String, A> =
-            toml::from_str(text).map_err(|error| suggest::explained(&error))?;
+            toml::from_str(text).map_err(|error| suggest::with_suggestion(&error))?;
         for (name, account) in &accounts {
             if PasswordHash::new(account.password()).is_err() {
                 bail!(
@@ -74,11 +75,11 @@ impl<A: Account> UserFile<A> {
             }
             account.check(name)?;
         }
-        Ok(Self { accounts, nobodys: hash(b"nobody has this one")? })
+        Ok(Self { accounts, placeholder_hash: hash(b"nobody has this one")? })
     }
 
     /// Returns whether there is a user of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.accounts.contains_key(name)
     }
 
@@ -89,12 +90,12 @@ impl<A: Account> UserFile<A> {
 
     /// Returns the name and the entry of `name` if the password is correct. Takes tens of
     /// milliseconds whether the user exists or not.
-    pub(super) fn prove(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {
-        let known = name.and_then(|name| self.accounts.get_key_value(name));
-        let text = known.map_or(self.nobodys.as_str(), |(_, account)| account.password());
+    pub(super) fn authenticate(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {
+        let entry = name.and_then(|name| self.accounts.get_key_value(name));
+        let text = entry.map_or(self.placeholder_hash.as_str(), |(_, account)| account.password());
         let hash = PasswordHash::new(text).ok()?;
-        let is_proved = Argon2::default().verify_password(password, &hash).is_ok();
-        known.filter(|_| is_proved).map(|(name, account)| (name.clone(), account.clone()))
+        let is_correct = Argon2::default().verify_password(password, &hash).is_ok();
+        entry.filter(|_| is_correct).map(|(name, account)| (name.clone(), account.clone()))
     }
 }
 
@@ -116,49 +117,49 @@ mod tests {
 
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Person {
+    struct TestAccount {
         password: String,
         shelf: u8,
     }
 
-    impl Account for Person {
+    impl Account for TestAccount {
         fn password(&self) -> &str {
             &self.password
         }
     }
 
     #[test]
-    fn only_the_right_password_of_the_right_user_proves() {
+    fn only_the_right_password_of_the_right_user_authenticates() {
         let hash = hash(b"kon opelski").unwrap();
         let text = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\n");
-        let register = UserFile::<Person>::parse(&text).unwrap();
-        let (name, person) = register.prove(Some("mike"), b"kon opelski").unwrap();
-        assert_eq!((name.as_str(), person.shelf), ("mike", 3));
-        assert!(register.prove(Some("mike"), b"kon").is_none());
-        assert!(register.prove(Some("mike"), b"").is_none());
-        assert!(register.prove(Some("kim"), b"kon opelski").is_none());
-        assert!(register.prove(Some("kim"), b"nobody has this one").is_none());
-        assert!(register.prove(None, b"kon opelski").is_none());
+        let user_file = UserFile::<TestAccount>::parse(&text).unwrap();
+        let (name, account) = user_file.authenticate(Some("mike"), b"kon opelski").unwrap();
+        assert_eq!((name.as_str(), account.shelf), ("mike", 3));
+        assert!(user_file.authenticate(Some("mike"), b"kon").is_none());
+        assert!(user_file.authenticate(Some("mike"), b"").is_none());
+        assert!(user_file.authenticate(Some("kim"), b"kon opelski").is_none());
+        assert!(user_file.authenticate(Some("kim"), b"nobody has this one").is_none());
+        assert!(user_file.authenticate(None, b"kon opelski").is_none());
     }
 
     #[test]
-    fn a_password_in_clear_and_a_column_that_nobody_knows_are_refused() {
+    fn a_plaintext_password_and_an_unknown_key_are_rejected() {
         let clear = "[mike]\npassword = \"secret\"\nshelf = 3\n";
-        assert!(UserFile::<Person>::parse(clear).is_err());
+        assert!(UserFile::<TestAccount>::parse(clear).is_err());
         let hash = hash(b"x").unwrap();
         let more = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
-        assert!(UserFile::<Person>::parse(&more).is_err());
+        assert!(UserFile::<TestAccount>::parse(&more).is_err());
     }
 
     #[test]
-    fn a_file_that_everybody_can_read_is_refused() {
+    fn a_world_readable_file_is_rejected() {
         let path = std::env::temp_dir().join(format!("plumb-users-{}", std::process::id()));
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let error = UserFile::<Person>::read(&path).unwrap_err();
+        let error = UserFile::<TestAccount>::read(&path).unwrap_err();
         assert!(error.to_string().contains("chmod o-rwx"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(UserFile::<Person>::read(&path).is_ok());
+        assert!(UserFile::<TestAccount>::read(&path).is_ok());
         std::fs::remove_file(&path).unwrap();
     }
 }

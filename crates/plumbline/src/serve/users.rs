@@ -7,7 +7,7 @@
 //! exec = ["/usr/bin/menu"]           # instead of the login shell
 //! ```
 
-use super::dialogue::name_in;
+use super::login_prompt::parse_name;
 use super::user_file;
 use anyhow::{Result, bail};
 use serde::Deserialize;
@@ -32,7 +32,7 @@ impl user_file::Account for Account {
     }
 
     fn check(&self, name: &str) -> Result<()> {
-        if name_in(name.as_bytes()).is_none() {
+        if parse_name(name.as_bytes()).is_none() {
             bail!("'{}' is not a valid user name", name.escape_debug());
         }
         if self.exec.as_ref().is_some_and(Vec::is_empty) {

@@ -60,7 +60,8 @@ fn write(store: &Store, filter: &Filter, part: &Path) -> Result<u64> {
         .set_created_by(concat!("plumbline ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
     let mut writer = SerializedFileWriter::new(output, schema(&columns)?, Arc::new(properties))?;
-    let (mut rows, mut all) = (0, 0_u64);
+    let mut rows = 0;
+    let mut all = 0_u64;
     store.for_each(filter, |_, transfer| -> Result<()> {
         push(&mut columns, &transfer);
         rows += 1;
@@ -86,7 +87,7 @@ fn columns() -> Vec<Column> {
         let values = match kind {
             Kind::Number => Values::Number(Vec::new()),
             Kind::Flag => Values::Flag(Vec::new()),
-            Kind::Word | Kind::Identifier | Kind::Address | Kind::Text => Values::Text(Vec::new()),
+            Kind::Enum | Kind::Identifier | Kind::Address | Kind::Text => Values::Text(Vec::new()),
         };
         Column { number: *number, name, levels: Vec::new(), values }
     };

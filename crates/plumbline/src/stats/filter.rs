@@ -1,37 +1,41 @@
 //! Selection of transfers by the times, names and keywords of the command line.
 
-use records::calendar::{NS_PER_DAY, day_began_unix_ns};
-use records::store::{Axis, Filter, Moved};
+use crate::heading;
+use records::calendar::{NS_PER_DAY, day_start_unix_ns};
+use records::store::{Axis, Filter, TransferContent};
 use records::transfer::{Command, Field, Outcome, Role};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// Arguments that select transfers.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     /// Only transfers that began at this time or later: 2026-11-01, 2026-11-01T12:30 (UTC), or
     /// 90m, 12h, 7d ago
-    #[arg(long, value_name = "WHEN", value_parser = parse_when)]
+    #[arg(long, value_name = "time", help_heading = heading::SELECTION, value_parser = parse_when)]
     since: Option<When>,
     /// Only transfers that began before this time
-    #[arg(long, value_name = "WHEN", value_parser = parse_when)]
+    #[arg(long, value_name = "time", help_heading = heading::SELECTION, value_parser = parse_when)]
     until: Option<When>,
     /// Only transfers with this remote host; * matches any characters
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "name", help_heading = heading::SELECTION)]
     host: Option<String>,
     /// Only transfers of this user; * matches any characters
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "name", help_heading = heading::SELECTION)]
     user: Option<String>,
     /// Only transfers that this machine made as this program: user (client) or server
-    #[arg(long, value_name = "PROGRAM", value_parser = parse_role)]
+    #[arg(long, value_name = "user|server", value_parser = parse_role,
+          help_heading = heading::SELECTION)]
     role: Option<Role>,
     /// Only transfers by this command: RETR, STOR, APPE, TFTP-RRQ, ...; several with commas; by
     /// default all that transfer files, but not LIST, NLST and MLSD
-    #[arg(long, value_name = "COMMAND", value_delimiter = ',', value_parser = parse_command)]
+    #[arg(long, value_name = "command", value_delimiter = ',', value_parser = parse_command,
+          help_heading = heading::SELECTION)]
     command: Vec<Command>,
     /// Only transfers with this outcome instead of complete: refused, timeout, disk,
     /// aborted-by-peer, ..., or all
-    #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = parse_outcome)]
+    #[arg(long, value_name = "outcome", value_delimiter = ',', value_parser = parse_outcome,
+          help_heading = heading::SELECTION)]
     outcome: Vec<AnyOutcome>,
 }
 
@@ -50,7 +54,7 @@ pub(super) enum AnyOutcome {
     One(Outcome),
 }
 
-impl Choice {
+impl Selection {
     /// Returns the filter for the current time `now_unix_ns`.
     pub(super) fn filter(&self, now_unix_ns: u64) -> Filter {
         let moment = |when: Option<When>| {
@@ -59,14 +63,14 @@ impl Choice {
                 When::Ago(ns) => now_unix_ns.saturating_sub(ns),
             })
         };
-        let one = |outcome: &AnyOutcome| match outcome {
+        let single = |outcome: &AnyOutcome| match outcome {
             AnyOutcome::One(outcome) => Some(*outcome),
             AnyOutcome::All => None,
         };
         let outcomes = match self.outcome.as_slice() {
             [] => vec![Outcome::Complete],
             some if some.contains(&AnyOutcome::All) => Vec::new(),
-            some => some.iter().filter_map(one).collect(),
+            some => some.iter().filter_map(single).collect(),
         };
         Filter {
             since_unix_ns: moment(self.since),
@@ -77,13 +81,13 @@ impl Choice {
             commands: self.command.clone(),
             outcomes,
             // Explicit commands select exactly these, listings included.
-            moved: self.command.is_empty().then_some(Moved::Files),
+            content: self.command.is_empty().then_some(TransferContent::Files),
         }
     }
 }
 
 fn parse_when(text: &str) -> Result<When, String> {
-    let wrong =
+    let expected =
         || "use a day such as 2026-11-01, a time such as 2026-11-01T12:30, or 90m, 12h or 7d";
     let ago = |number: &str, unit_ns: u64| {
         let number: u64 = number.parse().ok()?;
@@ -95,37 +99,39 @@ fn parse_when(text: &str) -> Result<When, String> {
         [.., b'd'] => text.strip_suffix('d').and_then(|number| ago(number, NS_PER_DAY)),
         _ => moment(text).map(When::At),
     };
-    found.ok_or_else(|| wrong().to_owned())
+    found.ok_or_else(|| expected().to_owned())
 }
 
 /// Parses `2026-11-01`, and with a time `2026-11-01T12:30` or `2026-11-01T12:30:15Z`.
 fn moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
     let mut parts = date.split('-');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    let began = day_began_unix_ns(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
+    let year = parts.next()?;
+    let month = parts.next()?;
+    let day = parts.next()?;
+    let began = day_start_unix_ns(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
     let mut parts_of_time = time.trim_end_matches('Z').split(':');
     let mut part = |limit: u64| match parts_of_time.next() {
         None => Some(0),
         Some(text) => text.parse().ok().filter(|number| *number < limit),
     };
     let seconds = part(24)? * 3_600 + part(60)? * 60 + part(60)?;
-    let is_all = parts.next().is_none() && parts_of_time.next().is_none();
-    is_all.then_some(began + seconds * NS_PER_S)
+    let is_complete = parts.next().is_none() && parts_of_time.next().is_none();
+    is_complete.then_some(began + seconds * NS_PER_S)
 }
 
-fn words<Word: Copy>(all: &[Word], text: fn(Word) -> &'static str) -> String {
-    all.iter().map(|word| text(*word)).collect::<Vec<_>>().join(", ")
+fn keywords<Keyword: Copy>(all: &[Keyword], text: fn(Keyword) -> &'static str) -> String {
+    all.iter().map(|keyword| text(*keyword)).collect::<Vec<_>>().join(", ")
 }
 
 fn parse_role(text: &str) -> Result<Role, String> {
     let role = Role::from_text(&text.to_lowercase());
-    role.ok_or_else(|| format!("use one of {}", words(Role::ALL, Role::text)))
+    role.ok_or_else(|| format!("use one of {}", keywords(Role::ALL, Role::text)))
 }
 
 fn parse_command(text: &str) -> Result<Command, String> {
     let command = Command::from_text(&text.to_uppercase());
-    command.ok_or_else(|| format!("use one of {}", words(Command::ALL, Command::text)))
+    command.ok_or_else(|| format!("use one of {}", keywords(Command::ALL, Command::text)))
 }
 
 fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
@@ -133,8 +139,8 @@ fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
         return Ok(AnyOutcome::All);
     }
     let outcome = Outcome::from_text(&text.to_lowercase()).map(AnyOutcome::One);
-    let wanted = || format!("use one of {} or all", words(Outcome::ALL, Outcome::text));
-    outcome.ok_or_else(wanted)
+    let expected = || format!("use one of {} or all", keywords(Outcome::ALL, Outcome::text));
+    outcome.ok_or_else(expected)
 }
 
 /// Parses the axis of the subsets of a table.
@@ -149,8 +155,8 @@ pub(super) fn parse_axis(text: &str) -> Result<Axis, String> {
         "command" => Axis::Command,
         "outcome" => Axis::Outcome,
         _ => {
-            let wanted = "use one of type, program, host, user, day, size, command, outcome";
-            return Err(wanted.to_owned());
+            let expected = "use one of type, program, host, user, day, size, command, outcome";
+            return Err(expected.to_owned());
         }
     })
 }
@@ -161,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_day_a_time_and_a_time_ago_are_understood() {
+    fn days_times_and_ages_are_parsed() {
         let day = 20_758 * NS_PER_DAY;
         assert_eq!(parse_when("2026-11-01"), Ok(When::At(day)));
         let noon = When::At(day + 12 * 3_600 * NS_PER_S + 30 * 60 * NS_PER_S);
@@ -171,24 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_what_is_wanted() {
+    fn an_invalid_time_is_rejected_with_examples() {
         for wrong in ["", "yesterday", "2026-13-01", "2026-11-01T25:00", "-3d", "9999999999999d"] {
             assert!(parse_when(wrong).unwrap_err().contains("2026-11-01"), "{wrong}");
         }
     }
 
     #[test]
-    fn transfers_that_are_not_complete_are_counted_where_they_are_asked_for() {
-        assert_eq!(Choice::default().filter(0).outcomes, [Outcome::Complete]);
-        let choice = Choice { outcome: vec![AnyOutcome::All], ..Choice::default() };
-        assert_eq!(choice.filter(0).outcomes, []);
+    fn only_complete_transfers_count_unless_others_are_requested() {
+        assert_eq!(Selection::default().filter(0).outcomes, [Outcome::Complete]);
+        let selection = Selection { outcome: vec![AnyOutcome::All], ..Selection::default() };
+        assert_eq!(selection.filter(0).outcomes, []);
         assert_eq!(parse_outcome("disk"), Ok(AnyOutcome::One(Outcome::Disk)));
         assert!(parse_outcome("lost").unwrap_err().contains("aborted-by-peer"));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_understood_without_a_panic(text in any::<String>()) {
+        fn any_text_is_parsed_or_rejected_without_a_panic(text in any::<String>()) {
             let _ = (parse_when(&text), parse_command(&text), parse_axis(&text));
         }
     }

@@ -5,7 +5,7 @@
 //! decimal point, and three significant digits.
 
 use records::calendar::Moment;
-use records::figures;
+use records::format;
 use records::table::Table;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ pub(super) enum Cell {
     Unknown,
 }
 
-/// Name of a unit of a column, and its number of base units.
+/// Name of a unit, and the size of the unit in base units, such as `("kbit", 1e3)`.
 pub(super) type Unit = (&'static str, f64);
 
 /// Units of a number of bits. The base unit is the bit.
@@ -69,7 +69,9 @@ pub(super) struct Grid {
 impl Grid {
     /// Returns a table without columns and rows.
     pub(super) fn new(key: &'static str, title: impl Into<String>) -> Self {
-        let (columns, rows, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let columns = Vec::new();
+        let rows = Vec::new();
+        let notes = Vec::new();
         Self { key, title: title.into(), columns, rows, notes }
     }
 
@@ -119,11 +121,12 @@ impl Grid {
 
     /// Returns the table for a terminal of `width` columns, with its title and its notes.
     pub(super) fn to_text(&self, width: usize) -> String {
-        let is_shown = |column: &&Column| !column.is_optional || width >= 100;
+        let is_visible = |column: &&Column| !column.is_optional || width >= 100;
         let units: Vec<Option<Unit>> =
             self.columns.iter().enumerate().map(|(at, column)| self.unit(at, column)).collect();
         let mut table = Table::new();
-        for (column, unit) in self.columns.iter().zip(&units).filter(|(column, _)| is_shown(column))
+        for (column, unit) in
+            self.columns.iter().zip(&units).filter(|(column, _)| is_visible(column))
         {
             let header = match unit {
                 Some((unit, _)) => format!("{} ({unit})", column.header).trim_start().to_owned(),
@@ -133,8 +136,10 @@ impl Grid {
         }
         for row in &self.rows {
             let cells = row.iter().zip(self.columns.iter().zip(&units));
-            let shown = cells.filter(|(_, (column, _))| is_shown(column));
-            table.row(shown.map(|(cell, (_, unit))| cell.shown(unit.map_or(1.0, |unit| unit.1))));
+            let visible = cells.filter(|(_, (column, _))| is_visible(column));
+            table.row(
+                visible.map(|(cell, (_, unit))| cell.to_text(unit.map_or(1.0, |unit| unit.1))),
+            );
         }
         let paragraph = |sentence: &String| records::table::wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();
@@ -181,44 +186,45 @@ fn push_line(text: &mut String, cells: impl Iterator<Item = String>) {
 }
 
 impl Cell {
-    /// Returns a cell with the text, or an unknown one.
+    /// Returns a cell with the text; [`Self::Unknown`] if there is none.
     pub(super) fn text(text: Option<&str>) -> Self {
         text.map_or(Self::Unknown, |text| Self::Text(text.to_owned()))
     }
 
-    /// Returns a cell with bytes of another host. Invalid UTF-8 becomes a replacement character.
+    /// Returns a cell with text received from another host; [`Self::Unknown`] if there is none.
+    /// Invalid UTF-8 becomes a replacement character.
     pub(super) fn bytes(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Self::Unknown, |bytes| Self::Text(String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// Returns a cell with the whole number, or an unknown one.
+    /// Returns a cell with the whole number; [`Self::Unknown`] if there is none.
     pub(super) fn count(count: Option<u64>) -> Self {
         count.map_or(Self::Unknown, Self::Count)
     }
 
-    /// Returns a cell with the figure, or an unknown one.
+    /// Returns a cell with the figure; [`Self::Unknown`] if there is none.
     pub(super) fn figure(figure: Option<f64>) -> Self {
         figure.map_or(Self::Unknown, Self::Figure)
     }
 
-    /// Returns a cell with the duration, or an unknown one.
+    /// Returns a cell with the duration; [`Self::Unknown`] if there is none.
     pub(super) fn duration(ns: Option<u64>) -> Self {
         ns.map_or(Self::Unknown, Self::Duration)
     }
 
-    fn shown(&self, unit: f64) -> String {
+    fn to_text(&self, unit: f64) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Count(count) => figures::count(*count),
+            Self::Count(count) => format::count(*count),
             Self::Figure(figure) => significant(figure / unit),
-            Self::Duration(ns) => figures::duration(*ns),
-            Self::Share(part, whole) => figures::share(*part, *whole),
+            Self::Duration(ns) => format::duration(*ns),
+            Self::Share(part, whole) => format::share(*part, *whole),
             Self::Moment(unix_ns) => {
                 let moment = Moment::of(*unix_ns);
                 // Two digits of the year are enough for a reader, as in 1973.
                 format!("{} {}", moment.date().split_off(2), moment.time())
             }
-            Self::Unknown => figures::UNKNOWN.to_owned(),
+            Self::Unknown => format::UNKNOWN.to_owned(),
         }
     }
 
@@ -272,7 +278,7 @@ fn significant(figure: f64) -> String {
     };
     let text = format!("{figure:.decimals$}");
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
-    let whole = whole.parse().map_or_else(|_| whole.to_owned(), figures::count);
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), format::count);
     if rest.is_empty() { whole } else { format!("{whole}.{rest}") }
 }
 
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_of_a_column_suits_its_greatest_figure() {
+    fn the_unit_of_a_column_fits_its_greatest_figure() {
         assert!(grid(&[9_350.0, 12.0]).to_text(80).contains("rate (kbit/s)"));
         assert!(grid(&[9_350.0]).to_text(80).contains("9.35"));
         assert!(grid(&[8e9]).to_text(80).contains("rate (Gbit/s)"));
@@ -303,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_text_of_others_is_no_formula_and_no_line_of_a_csv() {
+    fn attack_remote_text_is_neither_a_formula_nor_a_line_of_a_csv() {
         let cells = ["=1+1", "a,b", "a\n\"b"].map(|text| Cell::Text(text.into()).to_csv());
         assert_eq!(cells, ["\"'=1+1\"", "\"a,b\"", "\"a\\x0a\"\"b\""]);
     }

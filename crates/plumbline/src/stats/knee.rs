@@ -5,10 +5,10 @@
 //! has at least four fifths of the rate of all these classes together. A class with fewer than
 //! three transfers is ignored.
 
-use super::tables::size_text;
-use records::figures;
+use super::transfer_tables::size_text;
+use records::aggregate::Sum;
+use records::format;
 use records::store::{Key, Subset};
-use records::tally::Sum;
 
 /// Minimum number of transfers of a class.
 const FILES_MIN: u64 = 3;
@@ -18,7 +18,7 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
     let classes: Vec<(u32, Sum)> = subsets
         .iter()
         .filter_map(|subset| match subset.key {
-            Key::Size(Some(digits)) => Some((digits, subset.tally.rate)),
+            Key::Size(Some(digits)) => Some((digits, subset.aggregate.rate)),
             _ => None,
         })
         .filter(|(_, rate)| rate.files >= FILES_MIN && rate.ns > 0)
@@ -44,7 +44,7 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
     format!(
         "The knee is at {} kbit ({}): beyond it the size makes little difference, {rate} in all; \
          below it the rate falls to {slowest}. RFC 573 found it at 40 kbit.",
-        figures::count(kbit),
+        format::count(kbit),
         size_text(*digits)
     )
 }
@@ -77,16 +77,16 @@ fn rate_text(sum: &Sum) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::tally::{Measures, Tally};
+    use records::aggregate::{Aggregate, Measures};
 
     /// Returns a class of three transfers of `bits` bits at a rate of `rate_bps`.
     fn class(bits: u64, rate_bps: u64) -> Subset {
-        let mut tally = Tally::default();
+        let mut aggregate = Aggregate::default();
         let real_ns = Some(bits * 1_000_000_000 / rate_bps);
         for id in 1..=3 {
-            tally.add(id, &Measures { bits: Some(bits), real_ns, ..Measures::default() });
+            aggregate.add(id, &Measures { bits: Some(bits), real_ns, ..Measures::default() });
         }
-        Subset { key: Key::Size(Some(u64::BITS - bits.leading_zeros())), tally }
+        Subset { key: Key::Size(Some(u64::BITS - bits.leading_zeros())), aggregate }
     }
 
     #[test]
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_the_same_for_all_has_no_knee() {
+    fn a_constant_rate_has_no_knee() {
         assert!(knee(&[class(600, 100), class(9_000, 100)]).starts_with("No knee"));
     }
 
     #[test]
-    fn of_nothing_no_knee_is_said() {
+    fn without_transfers_there_is_no_knee() {
         assert!(knee(&[]).starts_with("Too few transfers"));
     }
 }

@@ -7,22 +7,23 @@ mod export;
 mod filter;
 mod grid;
 mod knee;
-mod tables;
 #[cfg(test)]
 mod tests;
+mod transfer_tables;
 
 use crate::exit::{self, Failure, complain};
-use crate::state_dir::state_folder;
+use crate::heading;
+use crate::state_dir::state_directory;
 use anyhow::{Context, Result, anyhow, bail};
-use filter::Choice;
+use filter::Selection;
 use grid::Grid;
-use records::store::{Axis, Filter, Moved, Source, Store, StoreError, Subset};
-use records::tally::{Extreme, Tally};
+use records::aggregate::{Aggregate, Extreme};
+use records::store::{Axis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tables::Prices;
+use transfer_tables::Prices;
 
 /// Introduction of `plumb stats --help`.
 pub(crate) const ABOUT: &str = "\
@@ -33,28 +34,18 @@ smallest, fastest and slowest transfer. Only complete transfers count, unless --
 others; directory listings are a separate subset that is not part of the total.";
 
 /// Default number of transfers in the list.
-const LISTED: u32 = 25;
-
-const EXAMPLES: &str = "\
-Examples:
-  plumb stats
-  plumb stats list --since 7d --host 'mit-*'
-  plumb stats percentiles limits --by host,day
-  plumb stats cost --cpu-hour 0.05 --gigabyte 0.09
-  plumb stats --export transfers.parquet
-
-Exit codes: 0 success; 2 invalid arguments; 3 no matching transfers; 4 the store cannot be read.";
+const LIST_LENGTH: u32 = 25;
 
 /// A table of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Choose {
+enum ReportTable {
     /// Totals of subsets (RFC 573, table II)
     Summary,
     /// The largest, smallest, fastest and slowest transfer
     Extremes,
     /// The newest transfers, one per line (RFC 573, table III)
     List,
-    /// Get and send by byte size and type (RFC 594)
+    /// Rate and CPU time of gets and sends by byte size and type (RFC 594)
     Operations,
     /// Rate by size, and the position of the knee
     Sizes,
@@ -72,60 +63,60 @@ enum Choose {
 
 /// Arguments of `plumb stats`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Tables to print
-    #[arg(value_enum, value_name = "TABLE")]
-    tables: Vec<Choose>,
-    #[command(flatten)]
-    choice: Choice,
-    /// Axes of the subsets: type, program, host, user, day, size, command, outcome; several with
-    /// commas
-    #[arg(long, value_name = "AXIS", value_delimiter = ',', value_parser = filter::parse_axis,
-          default_value = "type,program")]
+    /// Tables to print [default: summary and extremes]
+    #[arg(value_enum, value_name = "table")]
+    tables: Vec<ReportTable>,
+    /// Axes of the subsets; several with commas
+    #[arg(long, value_name = "type|program|host|user|day|size|command|outcome",
+          value_delimiter = ',', value_parser = filter::parse_axis, default_value = "type,program")]
     by: Vec<Axis>,
-    /// Number of transfers in the list, by default 25, or number of lines that --xferlog writes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Number of transfers in the list [default: 25], or number of lines that --xferlog writes
+    /// [default: all]
+    #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
     /// Price of an hour of CPU time, in any currency
-    #[arg(long, value_name = "PRICE", value_parser = parse_price)]
+    #[arg(long, value_name = "price", value_parser = parse_price)]
     cpu_hour: Option<f64>,
     /// Price of carrying a gigabyte
-    #[arg(long, value_name = "PRICE", value_parser = parse_price)]
+    #[arg(long, value_name = "price", value_parser = parse_price)]
     gigabyte: Option<f64>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Directory of the journal and the store [default: transfers in the state directory]
+    #[arg(long, alias = "folder", value_name = "directory", help_heading = heading::RECORDS)]
+    directory: Option<PathBuf>,
     /// Write the tables as JSON, in bits, seconds and nanoseconds
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help_heading = heading::OUTPUT)]
     json: bool,
     /// Write one table as CSV
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     csv: bool,
     /// Write the transfers as xferlog lines, which omit most of each record
-    #[arg(long, conflicts_with_all = ["json", "csv", "tables"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "tables"], help_heading = heading::OUTPUT)]
     xferlog: bool,
     /// Write the complete records to a Parquet file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
+    #[arg(long, value_name = "file", help_heading = heading::OUTPUT,
+          conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
     export: Option<PathBuf>,
-    /// Directory of the journal and the store, if not the default one
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
 }
 
 /// Returns the directory of the transfer records.
-pub(crate) fn records_folder() -> PathBuf {
-    state_folder().join("transfers")
+pub(crate) fn records_directory() -> PathBuf {
+    state_directory().join("transfers")
 }
 
 /// Returns the directory of the journal, to which records are written first.
-pub(crate) fn journal_folder() -> PathBuf {
-    records_folder().join("journal")
+pub(crate) fn journal_directory() -> PathBuf {
+    records_directory().join("journal")
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let folder = arguments.folder.clone().unwrap_or_else(records_folder);
+    let directory = arguments.directory.clone().unwrap_or_else(records_directory);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_unix_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
-    match try_run(arguments, &folder, now_unix_ns) {
+    match try_run(arguments, &directory, now_unix_ns) {
         Ok(result) => result,
         Err(error) => {
             complain(&error);
@@ -134,29 +125,29 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     }
 }
 
-fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exit::Result> {
+fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<exit::Result> {
     if let Err(error) = tables_of(arguments) {
         complain(&error);
         return Ok(Err(Failure::WrongArguments));
     }
     let has_records = ["transfers.sqlite", "journal"].iter().any(|name| {
         // An entry that may not be examined may exist.
-        folder.join(name).try_exists().unwrap_or(true)
+        directory.join(name).try_exists().unwrap_or(true)
     });
     if !has_records {
-        complain(&nothing_in(folder));
+        complain(&no_records_in(directory));
         return Ok(Err(Failure::NothingMeasured));
     }
-    let store = open(folder)?;
+    let store = open(directory)?;
     let filter = filter_of(arguments, now_unix_ns);
     let files = |filter: &Filter| -> Result<u64> {
         let all = store.subsets(filter, &[Axis::All], Source::Fastest)?;
-        Ok(all.iter().flatten().map(|subset| subset.tally.files).sum())
+        Ok(all.iter().flatten().map(|subset| subset.aggregate.files).sum())
     };
-    let with_listings = Filter { moved: None, ..filter.clone() };
+    let with_listings = Filter { content: None, ..filter.clone() };
     if files(&with_listings)? == 0 {
         complain(&match files(&Filter::default())? {
-            0 => nothing_in(folder),
+            0 => no_records_in(directory),
             all => anyhow!("none of the {all} recorded transfers matches"),
         });
         return Ok(Err(Failure::NothingMeasured));
@@ -177,8 +168,8 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
     Ok(Ok(()))
 }
 
-fn nothing_in(folder: &Path) -> anyhow::Error {
-    anyhow!("no transfers recorded in {} yet", folder.display())
+fn no_records_in(directory: &Path) -> anyhow::Error {
+    anyhow!("no transfers recorded in {} yet", directory.display())
 }
 
 fn write_xferlog(store: &Store, filter: &Filter, last: Option<u32>) -> Result<()> {
@@ -211,15 +202,15 @@ fn xferlog_lines(
     })
 }
 
-/// Opens the store in `folder`, and imports new records of the journal.
-pub(crate) fn open(folder: &Path) -> Result<Store> {
-    let path = folder.join("transfers.sqlite");
+/// Opens the store in `directory`, and imports new records of the journal.
+pub(crate) fn open(directory: &Path) -> Result<Store> {
+    let path = directory.join("transfers.sqlite");
     let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
     let mut store = match Store::open(&path) {
         Err(StoreError::NotPermitted) => return Store::open_to_read(&path).map_err(named),
         other => other.map_err(named)?,
     };
-    match store.import(&folder.join("journal")) {
+    match store.import(&directory.join("journal")) {
         Ok(imported) if imported.unreadable > 0 => {
             let lines = imported.unreadable;
             complain(&anyhow!("{lines} lines of the journal are not records and were skipped"));
@@ -237,9 +228,9 @@ pub(crate) fn open(folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Returns the filter. Subsets by outcome include all outcomes, unless some are given.
+/// Returns the filter that `arguments` specify. Subsets by outcome include all outcomes by default.
 fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
-    let mut filter = arguments.choice.filter(now_unix_ns);
+    let mut filter = arguments.selection.filter(now_unix_ns);
     let is_by_outcome = arguments.by.contains(&Axis::Outcome);
     if is_by_outcome && filter.outcomes == [Outcome::Complete] {
         filter.outcomes.clear();
@@ -248,25 +239,27 @@ fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
 }
 
 /// Returns the requested tables.
-fn tables_of(arguments: &Arguments) -> Result<Vec<Choose>> {
+fn tables_of(arguments: &Arguments) -> Result<Vec<ReportTable>> {
     let has_price = arguments.cpu_hour.is_some() || arguments.gigabyte.is_some();
-    if arguments.tables.contains(&Choose::Cost) && !has_price {
+    if arguments.tables.contains(&ReportTable::Cost) && !has_price {
         bail!("the cost table needs a price: use --cpu-hour or --gigabyte");
     }
     let mut tables = arguments.tables.clone();
     if tables.is_empty() {
-        tables = vec![Choose::Summary, Choose::Extremes];
-        tables.extend(has_price.then_some(Choose::Cost));
+        tables = vec![ReportTable::Summary, ReportTable::Extremes];
+        tables.extend(has_price.then_some(ReportTable::Cost));
     }
-    if tables.contains(&Choose::All) {
-        let all = <Choose as clap::ValueEnum>::value_variants().iter().copied();
-        let is_table = |one: &Choose| *one != Choose::All && (has_price || *one != Choose::Cost);
+    if tables.contains(&ReportTable::All) {
+        let all = <ReportTable as clap::ValueEnum>::value_variants().iter().copied();
+        let is_table = |table: &ReportTable| {
+            *table != ReportTable::All && (has_price || *table != ReportTable::Cost)
+        };
         tables = all.filter(is_table).collect();
     }
     if arguments.csv && tables.len() > 1 {
         tables.truncate(usize::from(arguments.tables.is_empty()));
         if tables.is_empty() {
-            bail!("--csv writes one table: name one");
+            bail!("--csv writes one table: specify its name");
         }
     }
     Ok(tables)
@@ -291,79 +284,81 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
     let all_outcomes = Filter { outcomes: Vec::new(), ..filter.clone() };
     let counts = [filter, &all_outcomes].map(|filter| {
         let all = store.subsets(filter, &[Axis::All], Source::Fastest);
-        all.map(|all| all.iter().flatten().map(|subset| subset.tally.files).sum::<u64>())
+        all.map(|all| all.iter().flatten().map(|subset| subset.aggregate.files).sum::<u64>())
     });
-    if let [Ok(shown), Ok(all)] = counts
+    if let [Ok(selected), Ok(all)] = counts
         && filter.outcomes == [Outcome::Complete]
-        && all > shown
+        && all > selected
     {
-        let others = records::figures::count(all - shown);
+        let others = records::format::count(all - selected);
         let sentence = format!("{others} more did not complete (plumb stats outcomes).");
         text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
     }
     Ok(text)
 }
 
-fn grid(table: Choose, arguments: &Arguments, store: &Store, filter: &Filter) -> Result<Grid> {
+fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filter) -> Result<Grid> {
     let by = |axes: &[Axis]| -> Result<Vec<Subset>> {
         let subsets = store.subsets(filter, axes, Source::Fastest)?;
         Ok(subsets.into_iter().flatten().collect())
     };
-    let chosen = || {
+    let selected = || {
         let axes: Vec<Axis> = [Axis::All].into_iter().chain(arguments.by.iter().copied()).collect();
         by(&axes)
     };
     Ok(match table {
-        Choose::Summary => tables::summary(&chosen()?, listings(store, filter)?.as_ref()),
-        Choose::Extremes => tables::extremes(&extremes(store, &by(&[Axis::All])?)?),
-        Choose::List => {
-            let last = arguments.last.unwrap_or(LISTED);
-            let count = usize::try_from(last).unwrap_or(usize::MAX);
-            tables::list(&store.newest(filter, count)?)
+        ReportTable::Summary => {
+            transfer_tables::summary(&selected()?, listings(store, filter)?.as_ref())
         }
-        Choose::Operations => tables::operations(&by(&[Axis::Operation])?),
-        Choose::Sizes => tables::sizes(&by(&[Axis::Size])?),
-        Choose::Percentiles => tables::percentiles(&chosen()?),
-        Choose::Limits => tables::limits(&chosen()?),
-        Choose::Cost | Choose::All => {
+        ReportTable::Extremes => transfer_tables::extremes(&extremes(store, &by(&[Axis::All])?)?),
+        ReportTable::List => {
+            let last = arguments.last.unwrap_or(LIST_LENGTH);
+            let count = usize::try_from(last).unwrap_or(usize::MAX);
+            transfer_tables::list(&store.newest(filter, count)?)
+        }
+        ReportTable::Operations => transfer_tables::operations(&by(&[Axis::Operation])?),
+        ReportTable::Sizes => transfer_tables::sizes(&by(&[Axis::Size])?),
+        ReportTable::Percentiles => transfer_tables::percentiles(&selected()?),
+        ReportTable::Limits => transfer_tables::limits(&selected()?),
+        ReportTable::Cost | ReportTable::All => {
             let cpu_hour = arguments.cpu_hour.unwrap_or(0.0);
             let gigabyte = arguments.gigabyte.unwrap_or(0.0);
-            tables::costs(&chosen()?, Prices { cpu_hour, gigabyte })
+            transfer_tables::costs(&selected()?, Prices { cpu_hour, gigabyte })
         }
-        Choose::Outcomes => {
+        ReportTable::Outcomes => {
             let filter = match filter.outcomes.as_slice() {
                 [Outcome::Complete] => Filter { outcomes: Vec::new(), ..filter.clone() },
                 _ => filter.clone(),
             };
             let subsets = store.subsets(&filter, &[Axis::Outcome], Source::Fastest)?;
-            tables::outcomes(&subsets.into_iter().flatten().collect::<Vec<_>>())
+            transfer_tables::outcomes(&subsets.into_iter().flatten().collect::<Vec<_>>())
         }
     })
 }
 
 /// Returns the totals of the listings, which are not files, if there are any.
-fn listings(store: &Store, filter: &Filter) -> Result<Option<Tally>> {
-    if filter.moved != Some(Moved::Files) {
+fn listings(store: &Store, filter: &Filter) -> Result<Option<Aggregate>> {
+    if filter.content != Some(TransferContent::Files) {
         return Ok(None);
     }
-    let filter = Filter { moved: Some(Moved::Listings), ..filter.clone() };
+    let filter = Filter { content: Some(TransferContent::Listings), ..filter.clone() };
     let all = store.subsets(&filter, &[Axis::All], Source::Fastest)?;
-    Ok(all.into_iter().flatten().next().map(|subset| subset.tally))
+    Ok(all.into_iter().flatten().next().map(|subset| subset.aggregate))
 }
 
 /// Returns the extremes of `all` with their transfers.
 fn extremes(store: &Store, all: &[Subset]) -> Result<Vec<(&'static str, u64, Transfer)>> {
-    let Some(Subset { tally, .. }) = all.first() else { return Ok(Vec::new()) };
+    let Some(Subset { aggregate, .. }) = all.first() else { return Ok(Vec::new()) };
     let extremes = [
-        ("largest", tally.largest),
-        ("smallest", tally.smallest),
-        ("fastest", tally.fastest),
-        ("slowest", tally.slowest),
+        ("largest", aggregate.largest),
+        ("smallest", aggregate.smallest),
+        ("fastest", aggregate.fastest),
+        ("slowest", aggregate.slowest),
     ];
     let mut found = Vec::new();
-    for (which, extreme) in extremes {
+    for (kind, extreme) in extremes {
         let Some(Extreme { id, .. }) = extreme else { continue };
-        found.extend(store.transfer(id)?.map(|transfer| (which, id, transfer)));
+        found.extend(store.transfer(id)?.map(|transfer| (kind, id, transfer)));
     }
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Records of all transfers, made by the program that runs the transfer.
 //!
-//! A [`Recorder`] begins a [`Record`], the program fills it, and the recorder keeps it as a line of
+//! A [`Recorder`] begins a [`Record`], the program fills it, and the recorder stores it as a line of
 //! the journal (`records::journal`), from which `plumb stats` makes its tables. Values that were
 //! not measured stay unknown. A journal that cannot be written is reported in one message and never
 //! ends a transfer.
@@ -15,6 +15,8 @@ mod summary;
 mod tcp;
 mod tls;
 
+use crate::heading;
+
 pub(crate) use processor::timed;
 pub(crate) use record::{Record, local_outcome, nanos};
 pub(crate) use recorder::{Recorder, Session};
@@ -25,9 +27,9 @@ pub(crate) use tls::DataTls;
 /// Option of the commands that turns records off.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[group(skip)]
-pub(crate) struct Keeping {
-    /// Do not record the transfers for `plumb stats`
-    #[arg(long, env = "PLUMB_NO_RECORD", hide_env = true,
+pub(crate) struct RecordOptions {
+    /// Do not record the transfers for 'plumb stats'
+    #[arg(long, env = "PLUMB_NO_RECORD", hide_env = true, help_heading = heading::RECORDS,
           value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_record: bool,
 }

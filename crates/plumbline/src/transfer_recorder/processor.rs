@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// Runs `future`, which stays on this thread, and returns the CPU time of its polls too.
 pub(crate) async fn timed<F: Future>(future: F) -> (F::Output, Duration) {
     let mut future = pin!(future);
-    let (before, mut spent) = (thread_cpu_time(), Duration::ZERO);
+    let before = thread_cpu_time();
+    let mut spent = Duration::ZERO;
     let output = poll_fn(|context| {
         let began = Instant::now();
         let polled = future.as_mut().poll(context);
@@ -35,9 +36,9 @@ mod tests {
     }
 
     #[test]
-    fn the_work_of_a_task_is_its_own_and_not_that_of_its_neighbour() {
+    fn the_cpu_time_of_a_task_excludes_that_of_other_tasks() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (mine, idle) = runtime.block_on(async {
+        let (busy, idle) = runtime.block_on(async {
             let busy = timed(async {
                 for _ in 0..3 {
                     work();
@@ -49,9 +50,9 @@ mod tests {
                     tokio::task::yield_now().await;
                 }
             });
-            let ((_, mine), (_, idle)) = tokio::join!(busy, idle);
-            (mine, idle)
+            let ((_, busy), (_, idle)) = tokio::join!(busy, idle);
+            (busy, idle)
         });
-        assert!(mine >= Duration::from_millis(6) && idle < mine, "{mine:?} {idle:?}");
+        assert!(busy >= Duration::from_millis(6) && idle < busy, "{busy:?} {idle:?}");
     }
 }

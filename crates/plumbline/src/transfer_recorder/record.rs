@@ -38,7 +38,7 @@ impl Record {
             ftp::Mode::Compressed => Mode::Compressed,
             ftp::Mode::Deflate => Mode::Deflate,
         });
-        request.stru = Some(match representation.structure {
+        request.structure = Some(match representation.structure {
             ftp::Structure::File => Structure::File,
             ftp::Structure::Record => Structure::Record,
             ftp::Structure::Page => Structure::Page,
@@ -53,14 +53,16 @@ impl Record {
     /// For words in a stream, the bytes on the wire determine the number of words: the padding is
     /// less than an octet, which is less than a word of eight bits or more.
     pub(crate) fn note_bits(&mut self) {
-        let (request, size) = (&self.transfer.request, &mut self.transfer.size);
-        let is_plain = request.mode == Some(Mode::Stream) && request.stru == Some(Structure::File);
+        let request = &self.transfer.request;
+        let size = &mut self.transfer.size;
+        let is_plain =
+            request.mode == Some(Mode::Stream) && request.structure == Some(Structure::File);
         match (request.representation, request.byte_size) {
             (Some(Type::Local), Some(bits @ 9..)) => {
                 let on_wire = size.wire_bytes.and_then(|bytes| bytes.checked_mul(8));
                 let words = on_wire.map(|on_wire| on_wire / bits).filter(|_| is_plain);
                 size.bits = words.map(|words| words * bits);
-                size.words36 = words.filter(|_| bits == 36);
+                size.words_36bit = words.filter(|_| bits == 36);
             }
             (Some(Type::Local), Some(1..=7)) => size.bits = None,
             _ => size.bits = size.file_bytes.and_then(|bytes| bytes.checked_mul(8)),
@@ -80,19 +82,20 @@ impl Record {
 
     /// Ends the record with its outcome.
     pub(crate) fn end(&mut self, outcome: Outcome, error: Option<&str>) {
-        self.transfer.time.ns_total = Some(nanos(self.began.elapsed()));
+        self.transfer.time.total_ns = Some(nanos(self.began.elapsed()));
         self.transfer.result.outcome = Some(outcome);
         self.transfer.result.error = error.map(Text::from);
         self.note_bits();
     }
 
-    /// Extends the transfer to `arrived`, if that is after its last reply: then the last byte
-    /// arrived after that reply.
+    /// Extends the duration of the transfer to `arrived`, the time of the last byte, if that byte
+    /// arrived after the last reply.
     pub(crate) fn last_until(&mut self, arrived: Instant) {
         let lasted = Some(nanos(arrived.saturating_duration_since(self.began)));
         let time = &mut self.transfer.time;
-        if lasted > time.ns_total {
-            (time.ns_total, time.ns_last_byte_to_226) = (lasted, None);
+        if lasted > time.total_ns {
+            time.total_ns = lasted;
+            time.last_byte_to_226_ns = None;
         }
     }
 }

@@ -18,14 +18,15 @@ const LOAD_ONE: u64 = 1 << 16;
 pub(crate) struct Recorder {
     /// `None` if no records are kept.
     journal: Option<Mutex<Journal>>,
-    /// Random number that distinguishes the identifiers of this process from those of others.
-    chance: u64,
+    /// Random number that distinguishes the identifiers of this process from those of other
+    /// processes.
+    random: u64,
     count: AtomicU64,
     host: Host,
     version: Text,
     program: Text,
     /// Reports that the journal cannot be written.
-    tell: Box<dyn Fn(&str) + Send + Sync>,
+    report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl fmt::Debug for Recorder {
@@ -42,7 +43,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Assigns `record` its number in the session, and returns whether it is the first one.
+    /// Assigns `record` its number in the session, and returns whether it is the first record.
     pub(crate) fn number(&mut self, record: &mut Record) -> bool {
         self.transfers += 1;
         record.transfer.identity.session_id = Some(self.id);
@@ -53,20 +54,24 @@ impl Session {
 
 impl Recorder {
     /// Creates a recorder for a client command.
-    pub(crate) fn of_user(is_wanted: bool) -> Self {
-        let folder = crate::stats::journal_folder();
-        let tell = |why: &str| exit::complain(&anyhow::Error::msg(why.to_owned()));
-        Self::open(is_wanted.then_some(folder.as_path()), tell)
+    pub(crate) fn for_client(is_wanted: bool) -> Self {
+        let directory = crate::stats::journal_directory();
+        let report = |message: &str| exit::complain(&anyhow::Error::msg(message.to_owned()));
+        Self::open(is_wanted.then_some(directory.as_path()), report)
     }
 
-    /// Opens the journal in `folder`, if there is to be one. Errors are reported to `tell`.
-    pub(crate) fn open(folder: Option<&Path>, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let journal = folder.and_then(|folder| {
-            let opened = Journal::open(folder, Settings::default());
+    /// Opens the journal in `directory`; without a directory, no records are kept. Errors are
+    /// passed to `report`.
+    pub(crate) fn open(
+        directory: Option<&Path>,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        let journal = directory.and_then(|directory| {
+            let opened = Journal::open(directory, Settings::default());
             let failed = |error| {
-                tell(&format!(
+                report(&format!(
                     "cannot record transfers in {}: {error}; use --no-record to disable records",
-                    folder.display()
+                    directory.display()
                 ));
             };
             opened.map_err(failed).ok()
@@ -74,45 +79,45 @@ impl Recorder {
         let machine = journal.is_some().then(Machine::this);
         let host = machine.map(|machine| Host {
             cpu_model: machine.processor.as_deref().map(Text::from),
-            ncpu: machine.processors.and_then(|count| u64::try_from(count).ok()),
+            cpus: machine.processors.and_then(|count| u64::try_from(count).ok()),
             load1_hundredths: None,
             kernel: Some(Text::from(&machine.kernel)),
         });
         Self {
             journal: journal.map(Mutex::new),
             // Without entropy, identifiers depend on the time and the count only.
-            chance: os::entropy::seed().unwrap_or(0),
+            random: os::entropy::seed().unwrap_or(0),
             count: AtomicU64::new(0),
             host: host.unwrap_or_default(),
             version: Text::from(env!("CARGO_PKG_VERSION")),
             program: Text::from("plumb"),
-            tell: Box::new(tell),
+            report: Box::new(report),
         }
     }
 
-    fn name(&self, unix_ns: u64) -> Identifier {
+    fn new_identifier(&self, unix_ns: u64) -> Identifier {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         // An odd factor maps each count to a different number, spread over the whole range.
         let spread = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Identifier::new(unix_ns, self.chance.wrapping_add(spread))
+        Identifier::new(unix_ns, self.random.wrapping_add(spread))
     }
 
     /// Begins a session.
     pub(crate) fn session(&self) -> Session {
-        Session { id: self.name(unix_ns()), transfers: 0 }
+        Session { id: self.new_identifier(unix_ns()), transfers: 0 }
     }
 
     /// Begins the record of a transfer whose command is given now.
     pub(crate) fn begin(&self, role: Role, stack: Stack, command: Option<Command>) -> Record {
         let unix_ns = unix_ns();
-        let mut transfer = Transfer::new(self.name(unix_ns));
+        let mut transfer = Transfer::new(self.new_identifier(unix_ns));
         transfer.identity.role = Some(role);
         transfer.identity.stack = Some(stack);
         transfer.identity.program = Some(self.program.clone());
         transfer.identity.version = Some(self.version.clone());
         transfer.request.command = command;
-        transfer.time.t_start_unix_ns = Some(unix_ns);
-        transfer.time.t_start_boot_ns = Some(nanos(os::clock::boot_time()));
+        transfer.time.start_unix_ns = Some(unix_ns);
+        transfer.time.start_boot_ns = Some(nanos(os::clock::boot_time()));
         Record { transfer, began: Instant::now() }
     }
 
@@ -128,7 +133,7 @@ impl Recorder {
 
     /// Keeps a record. It is in the file when [`Self::flush`] returns.
     pub(crate) fn keep(&self, record: &Record) {
-        self.with(|journal| journal.append(&record.transfer));
+        self.with_journal(|journal| journal.append(&record.transfer));
     }
 
     /// Returns whether records are kept.
@@ -138,19 +143,19 @@ impl Recorder {
 
     /// Writes the kept records to the journal.
     pub(crate) fn flush(&self) {
-        self.with(Journal::flush);
+        self.with_journal(Journal::flush);
     }
 
-    fn with(&self, act: impl FnOnce(&mut Journal)) {
+    fn with_journal(&self, act: impl FnOnce(&mut Journal)) {
         let Some(journal) = &self.journal else { return };
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut journal);
         match journal.event() {
-            Some(Event::Failing(error)) => (self.tell)(&format!(
+            Some(Event::Failing(error)) => (self.report)(&format!(
                 "cannot write transfer records ({error}); transfers continue without them"
             )),
             Some(Event::Resumed { lost: 0 }) | None => {}
-            Some(Event::Resumed { lost }) => (self.tell)(&format!(
+            Some(Event::Resumed { lost }) => (self.report)(&format!(
                 "transfer records are written again; {lost} records were lost"
             )),
         }

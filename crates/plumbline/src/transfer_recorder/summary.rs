@@ -1,18 +1,18 @@
 //! Summary of a transfer for the user: size, time, rate and cost.
 
-use records::figures::{count, count_or_unknown, duration};
+use records::format::{count, count_or_unknown, duration};
 use records::transfer::{Limit, Transfer, derived};
 
 /// Minimum duration for a meaningful CPU time per gigabyte.
-const TELLING_NS: u64 = 100_000_000;
+const CPU_REPORT_MIN_NS: u64 = 100_000_000;
 /// Minimum size for a meaningful CPU time per gigabyte.
-const TELLING_BYTES: u64 = 1_000_000;
+const CPU_REPORT_MIN_BYTES: u64 = 1_000_000;
 
 /// Returns the summary of a transfer as a part of a sentence: size, total time and rate. If the
 /// transfer is long enough, adds the CPU time per gigabyte and the limiting factor.
 pub(crate) fn summary(transfer: &Transfer) -> String {
     let bytes = transfer.size.file_bytes;
-    let total = transfer.time.ns_total.unwrap_or(0);
+    let total = transfer.time.total_ns.unwrap_or(0);
     let rate = bytes.and_then(|bytes| derived::rate_bps(bytes.saturating_mul(8), total));
     let mut text = format!(
         "{} bytes in {}, {} bytes/s",
@@ -20,7 +20,7 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
         duration(total),
         count_or_unknown(rate.map(|bits| bits / 8)),
     );
-    if total < TELLING_NS || bytes.is_none_or(|bytes| bytes < TELLING_BYTES) {
+    if total < CPU_REPORT_MIN_NS || bytes.is_none_or(|bytes| bytes < CPU_REPORT_MIN_BYTES) {
         return text;
     }
     // A gigabyte has 8 * 10^9 bits and an fs is 10^-15 s: 1 fs/bit is 8 * 10^-6 s/GB, here in ms.
@@ -42,27 +42,27 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
     text
 }
 
-/// Returns how the time of a transfer was spent, as far as it was measured: its steps, and the
-/// waits of its bytes.
+/// Returns the distribution of a transfer's time, as far as it was measured: the steps of the
+/// session, the parts of the data transfer, and the CPU time.
 pub(crate) fn spent(transfer: &Transfer) -> String {
     let time = &transfer.time;
     let sum = |parts: &[Option<u64>]| parts.iter().flatten().copied().reduce(u64::saturating_add);
-    let told = |parts: &[(Option<u64>, &str)]| {
+    let joined = |parts: &[(Option<u64>, &str)]| {
         let parts =
-            parts.iter().filter_map(|(ns, what)| Some(format!("{} {what}", duration((*ns)?))));
+            parts.iter().filter_map(|(ns, name)| Some(format!("{} {name}", duration((*ns)?))));
         parts.collect::<Vec<_>>().join(", ")
     };
-    let opening = [time.ns_resolve, time.ns_ctl_connect, time.ns_ctl_tls, time.ns_login];
-    let within = told(&[
-        (time.ns_wait_net, "waiting for the network"),
-        (time.ns_crypto, "in TLS"),
-        (time.ns_convert, "converting"),
-        (sum(&[time.ns_read_file, time.ns_write_file, time.ns_wait_disk]), "in file I/O"),
+    let opening = [time.resolve_ns, time.control_connect_ns, time.control_tls_ns, time.login_ns];
+    let within = joined(&[
+        (time.network_wait_ns, "waiting for the network"),
+        (time.crypto_ns, "in TLS"),
+        (time.conversion_ns, "converting"),
+        (sum(&[time.file_read_ns, time.file_write_ns, time.disk_wait_ns]), "in file I/O"),
     ]);
-    let steps = told(&[
+    let steps = joined(&[
         (sum(&opening), "to open the session"),
-        (time.ns_cmd_to_150, "from the command to its reply"),
-        (time.ns_transfer, "from the first byte to the last"),
+        (time.command_to_150_ns, "from the command to its reply"),
+        (time.transfer_ns, "from the first byte to the last"),
     ]);
     let within = if within.is_empty() { within } else { format!(" ({within})") };
     let cpu = sum(&[transfer.cpu.cpu_ns, transfer.cpu.cpu_user_ns, transfer.cpu.cpu_sys_ns]);
@@ -76,43 +76,43 @@ mod tests {
     use records::transfer::Identifier;
 
     #[test]
-    fn a_long_transfer_tells_its_rate_its_cost_and_its_limit() {
+    fn a_long_transfer_reports_its_rate_cost_and_limit() {
         let mut transfer = Transfer::new(Identifier(1));
         transfer.size.file_bytes = Some(1_000_000_000);
-        transfer.time.ns_total = Some(2_000_000_000);
-        transfer.time.ns_wait_net = Some(1_500_000_000);
+        transfer.time.total_ns = Some(2_000_000_000);
+        transfer.time.network_wait_ns = Some(1_500_000_000);
         transfer.cpu.cpu_ns = Some(350_000_000);
-        let told = "1,000,000,000 bytes in 2.00 s, 500,000,000 bytes/s, 350 ms of CPU per GB, \
+        let expected = "1,000,000,000 bytes in 2.00 s, 500,000,000 bytes/s, 350 ms of CPU per GB, \
                     limited by the network or the remote host";
-        assert_eq!(summary(&transfer), told);
+        assert_eq!(summary(&transfer), expected);
     }
 
     #[test]
-    fn what_was_measured_of_a_transfer_is_told_and_what_was_not_is_left_out() {
+    fn measured_times_are_listed_and_unknown_ones_omitted() {
         let mut transfer = Transfer::new(Identifier(1));
-        transfer.time.ns_ctl_connect = Some(1_000_000);
-        transfer.time.ns_login = Some(2_000_000);
-        transfer.time.ns_transfer = Some(40_000_000);
-        transfer.time.ns_wait_net = Some(30_000_000);
-        transfer.time.ns_write_file = Some(9_000_000);
+        transfer.time.control_connect_ns = Some(1_000_000);
+        transfer.time.login_ns = Some(2_000_000);
+        transfer.time.transfer_ns = Some(40_000_000);
+        transfer.time.network_wait_ns = Some(30_000_000);
+        transfer.time.file_write_ns = Some(9_000_000);
         transfer.cpu.cpu_ns = Some(5_000_000);
-        let told = "time: 3.00 ms to open the session, 40.0 ms from the first byte to the last \
+        let expected = "time: 3.00 ms to open the session, 40.0 ms from the first byte to the last \
                     (30.0 ms waiting for the network, 9.00 ms in file I/O), and 5.00 ms of CPU";
-        assert_eq!(spent(&transfer), told);
+        assert_eq!(spent(&transfer), expected);
     }
 
     #[test]
-    fn a_short_one_tells_its_rate_alone_and_an_unknown_one_nothing() {
+    fn a_short_transfer_reports_only_its_rate() {
         let mut transfer = Transfer::new(Identifier(1));
         transfer.cpu.cpu_ns = Some(350_000);
         assert!(
             summary(&transfer).contains("unknown bytes") || summary(&transfer).contains("- bytes")
         );
         transfer.size.file_bytes = Some(1_000);
-        transfer.time.ns_total = Some(1_000_000);
+        transfer.time.total_ns = Some(1_000_000);
         assert_eq!(summary(&transfer), "1,000 bytes in 1.00 ms, 1,000,000 bytes/s");
         // The commands were slow, and the file was tiny.
-        transfer.time.ns_total = Some(1_000_000_000);
+        transfer.time.total_ns = Some(1_000_000_000);
         assert_eq!(summary(&transfer), "1,000 bytes in 1.00 s, 1,000 bytes/s");
     }
 }

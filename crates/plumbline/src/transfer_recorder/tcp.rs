@@ -12,9 +12,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Threshold that `TCP_INFO` reports until the first loss of a connection.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// Fewer bytes say nothing about buffers and congestion control, and the queries would cost more
-/// than the transfer.
-const TELLING_BYTES: u64 = 64 * 1024;
+/// Minimum number of bytes for queries about buffers and congestion control. With fewer bytes the
+/// queries would cost more than the transfer.
+const SETTINGS_MIN_BYTES: u64 = 64 * 1024;
 
 /// Queries the kernel about one of its connections. Values that it does not report are unknown.
 pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
@@ -22,16 +22,17 @@ pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
     of_socket(socket, &info)
 }
 
-/// Converts `info`. For a connection that has carried much, adds the settings of its socket.
+/// Converts `info`. For a connection that has carried at least [`SETTINGS_MIN_BYTES`], adds the
+/// settings of its socket.
 fn of_socket(socket: &impl AsFd, info: &TcpInfo) -> Tcp {
     let tcp = of_info(info);
     let carried = tcp.bytes_acked.unwrap_or(0).saturating_add(tcp.bytes_received.unwrap_or(0));
-    if carried < TELLING_BYTES {
+    if carried < SETTINGS_MIN_BYTES {
         return tcp;
     }
     let bytes = |asked: rustix::io::Result<usize>| u64::try_from(asked.ok()?).ok();
     Tcp {
-        ca_name: congestion_control(socket).ok().map(|name| Text::from(&name)),
+        congestion_control: congestion_control(socket).ok().map(|name| Text::from(&name)),
         sndbuf: bytes(sockopt::socket_send_buffer_size(socket)),
         rcvbuf: bytes(sockopt::socket_recv_buffer_size(socket)),
         ..tcp
@@ -93,7 +94,8 @@ pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
 pub(crate) fn of_own(status: &Status) -> (Tcp, OwnStack) {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let (recovery, counted) = (&status.recovery, &status.statistics);
+    let recovery = &status.recovery;
+    let counted = &status.statistics;
     let limited = &recovery.limited;
     let tcp = Tcp {
         rtt_us: status.srtt.map(us),
@@ -119,7 +121,7 @@ pub(crate) fn of_own(status: &Status) -> (Tcp, OwnStack) {
         sndbuf_limited_us: Some(us(limited.send_buffer)),
         sndbuf: Some(bytes(status.send_buffer)),
         rcvbuf: Some(bytes(status.receive_buffer)),
-        ca_name: Some(Text::from(status.congestion.name())),
+        congestion_control: Some(Text::from(status.congestion.name())),
         ..Tcp::default()
     };
     let own = OwnStack {

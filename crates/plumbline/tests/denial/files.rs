@@ -5,11 +5,11 @@ use super::*;
 // attack row 117
 #[test]
 fn hashes_end_with_their_sessions_and_with_the_server() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
-    let sparse = fs::File::create(desk.there("sparse")).unwrap();
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
+    let sparse = fs::File::create(directories.remote_path("sparse")).unwrap();
     sparse.set_len(3 << 30).unwrap();
-    fs::write(desk.there("small"), b"abc").unwrap();
+    fs::write(directories.remote_path("small"), b"abc").unwrap();
     for number in 0..40 {
         let mut attacker = Control::new(ATTACKER, &server);
         assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
@@ -21,32 +21,34 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
             std::mem::forget(attacker);
         }
     }
-    // The server runs this small hash and this login before the attackers' remaining work.
+    // The server computes the small hash and checks this login before it continues the attackers'
+    // hashes.
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
-    assert_eq!(honest.asks("HASH small"), 213);
+    assert_eq!(honest.send_and_read("HASH small"), 213);
     assert!(threads(&server.program) < 16, "{}", threads(&server.program));
     ends(&mut server.program);
 }
 
-/// Logs in, hashes the file `small` 20 times, and returns the processor time of both.
+/// Logs in, hashes the file `small` 20 times, and returns the processor time of the login and the
+/// hashes.
 fn cost_of_hashes(server: &Server) -> u64 {
     let before = ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
     assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
     for _ in 0..20 {
-        assert_eq!(honest.asks("HASH small"), 213);
+        assert_eq!(honest.send_and_read("HASH small"), 213);
     }
     (ticks(&server.program) - before).max(1)
 }
 
 // attack row 117
 #[test]
-fn the_hashes_of_sessions_that_have_ended_cost_nothing() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
-    fs::File::create(desk.there("sparse")).unwrap().set_len(3 << 30).unwrap();
-    fs::File::create(desk.there("small")).unwrap().set_len(4 << 20).unwrap();
+fn hashing_stops_with_its_session() {
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
+    fs::File::create(directories.remote_path("sparse")).unwrap().set_len(3 << 30).unwrap();
+    fs::File::create(directories.remote_path("small")).unwrap().set_len(4 << 20).unwrap();
     let alone = cost_of_hashes(&server);
     let attackers = many_sources().map(|source| {
         let mut attacker = Control::new(source, &server);
@@ -55,8 +57,8 @@ fn the_hashes_of_sessions_that_have_ended_cost_nothing() {
         attacker
     });
     attackers.collect::<Vec<_>>().into_iter().for_each(Control::resets);
-    // The permits alternate between sources: each hash that continued would use as much time as
-    // these.
+    // The permits to compute alternate between source addresses: each attacker's hash that
+    // continued would use as much processor time as the hashes measured here.
     let after = cost_of_hashes(&server);
     assert!(after < alone * 10, "{alone} {after}");
     ends(&mut server.program);
@@ -64,18 +66,22 @@ fn the_hashes_of_sessions_that_have_ended_cost_nothing() {
 
 #[test]
 fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
-    let desk = Desk::new();
-    let server = ftp_server(&desk, "anonymous-hash-max-bytes = 9000000\n");
-    let bytes = ftp_desk::pattern(10_000_000);
-    fs::write(desk.there("file"), &bytes).unwrap();
-    let sum = desk.runs("sha256sum", &[desk.there("file").to_str().unwrap()], "");
+    let directories = TestDirectories::new();
+    let server = ftp_server(&directories, "anonymous-hash-max-bytes = 9000000\n");
+    let bytes = ftp_harness::pattern(10_000_000);
+    fs::write(directories.remote_path("file"), &bytes).unwrap();
+    let sum = directories.run_client_ok(
+        "sha256sum",
+        &[directories.remote_path("file").to_str().unwrap()],
+        "",
+    );
     let sum = sum.split_whitespace().next().unwrap();
-    let mut line = ftp_desk::Line::logged_in(&server);
-    assert_eq!(line.says("XSHA256 file"), 550);
-    assert_eq!(line.says("XSHA256 file 0 9000000"), 250);
-    let mut line = ftp_desk::Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
-    let reply = line.asks("XSHA256 file");
+    let mut line = ftp_harness::ControlConnection::logged_in(&server);
+    assert_eq!(line.send("XSHA256 file"), 550);
+    assert_eq!(line.send("XSHA256 file 0 9000000"), 250);
+    let mut line = ftp_harness::ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
+    let reply = line.send_and_read("XSHA256 file");
     assert!(reply.to_lowercase().contains(sum), "{reply} {sum}");
 }
 
@@ -85,7 +91,7 @@ fn replies_meanwhile(lister: &mut Control, other: &mut Control) -> usize {
     lister.0.get_mut().set_nonblocking(true).unwrap();
     let mut byte = [0];
     while lister.0.get_ref().peek(&mut byte).is_err() {
-        assert_eq!(other.asks("NOOP"), 200);
+        assert_eq!(other.send_and_read("NOOP"), 200);
         count += 1;
     }
     lister.0.get_mut().set_nonblocking(false).unwrap();
@@ -95,17 +101,17 @@ fn replies_meanwhile(lister: &mut Control, other: &mut Control) -> usize {
 // attack row 89
 #[test]
 fn a_listing_of_a_large_directory_delays_no_other_session() {
-    let desk = Desk::new();
+    let directories = TestDirectories::new();
     for number in 0..20_000 {
-        fs::File::create(desk.there(&format!("name{number}"))).unwrap();
+        fs::File::create(directories.remote_path(&format!("name{number}"))).unwrap();
     }
-    let mut server = ftp_server(&desk, "");
+    let mut server = ftp_server(&directories, "");
     let mut other = Control::new(OTHER, &server);
     assert_eq!(other.logs_in("ftp", "a@b"), WELCOME);
     for command in ["NLST zzz*", "STAT zzz*", "NLST -a"] {
-        // Other processes may take the processor during one round, but not during all of them.
+        // Other processes may occupy the processor during some of the rounds.
         let most = (0..10).map(|_| {
-            let mut line = ftp_desk::Line::logged_in(&server);
+            let mut line = ftp_harness::ControlConnection::logged_in(&server);
             let data = command.starts_with("NLST").then(|| line.passive());
             let mut lister = Control(line.0);
             lister.sends(&format!("{command}\n"));
@@ -132,20 +138,20 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
 // attack row 117
 #[test]
 fn a_hash_that_waits_for_its_turn_takes_little_memory() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
-    fs::File::create(desk.there("sparse")).unwrap().set_len(3 << 30).unwrap();
-    fs::write(desk.there("small"), b"abc").unwrap();
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
+    fs::File::create(directories.remote_path("sparse")).unwrap().set_len(3 << 30).unwrap();
+    fs::write(directories.remote_path("small"), b"abc").unwrap();
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
     let mut attackers: Vec<_> = (0..200).map(|_| Control::new(ATTACKER, &server)).collect();
     assert!(attackers.iter_mut().all(|attacker| attacker.logs_in("ftp", "a@b") == WELCOME));
     let before = resident_kib(&server.program);
     attackers.iter_mut().for_each(|attacker| attacker.sends("HASH sparse\n"));
-    // Sources take turns, so each of these hashes lets one of the attackers' hashes advance by one
-    // step.
+    // The server alternates between source addresses, so during each of these hashes it also
+    // computes one step of one attacker's hash.
     for _ in 0..250 {
-        assert_eq!(honest.asks("HASH small"), 213);
+        assert_eq!(honest.send_and_read("HASH small"), 213);
     }
     let more = resident_kib(&server.program).saturating_sub(before);
     assert!(more < 200 * 100, "{more} KiB");
@@ -154,17 +160,17 @@ fn a_hash_that_waits_for_its_turn_takes_little_memory() {
 
 // attack row 149
 #[test]
-fn files_that_are_converted_delay_no_other_session() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
+fn conversion_of_files_delays_no_other_session() {
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
     // Zeros compress to few bytes, so the server never waits for the client to read.
-    fs::File::create(desk.there("sparse")).unwrap().set_len(64 << 30).unwrap();
-    fs::write(desk.there("small"), b"abc").unwrap();
+    fs::File::create(directories.remote_path("sparse")).unwrap().set_len(64 << 30).unwrap();
+    fs::write(directories.remote_path("small"), b"abc").unwrap();
     let mut attackers = Vec::new();
     for command in ["TYPE A", "MODE C"].into_iter().chain(std::iter::repeat_n("MODE Z", 20)) {
         let mut attacker = Control::new(ATTACKER, &server);
         assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
-        assert_eq!(attacker.asks(command), 200);
+        assert_eq!(attacker.send_and_read(command), 200);
         let data = attacker.passive();
         attacker.sends("RETR sparse\n");
         assert_eq!(attacker.reply(), 150);
@@ -174,9 +180,9 @@ fn files_that_are_converted_delay_no_other_session() {
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
     for _ in 0..200 {
-        assert_eq!(honest.asks("NOOP"), 200);
+        assert_eq!(honest.send_and_read("NOOP"), 200);
     }
-    // The transfers share one permit and do not each start a thread.
+    // All transfers of the attackers share one permit, and do not start a thread each.
     assert!(threads(&server.program) < 16, "{}", threads(&server.program));
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();

@@ -1,14 +1,15 @@
 //! Attacks on password checks and on session slots.
 
-use super::login_desk::served::{Caller, Served};
+use super::login_harness::serve_process::{RawClient, ServeProcess};
 use super::*;
 
-/// Logs ann in by FTP from another address, and returns the processor time of that one check.
+/// Logs ann in by FTP from an address that is not the attacker's, and returns the processor time of
+/// the password check.
 fn cost_of_a_check(server: &Server) -> u64 {
     let before = ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
-    assert_eq!(honest.asks("QUIT"), 221);
+    assert_eq!(honest.send_and_read("QUIT"), 221);
     (ticks(&server.program) - before).max(1)
 }
 
@@ -16,12 +17,12 @@ fn cost_of_a_check(server: &Server) -> u64 {
 // attack row 116
 #[test]
 fn password_checks_of_ftp_end_with_their_connections() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
     let check = cost_of_a_check(&server);
     let before = ticks(&server.program);
-    // From a single address only the first attempt would be checked; the others would wait for the
-    // delay.
+    // From a single address only the first attempt would be checked; the other attempts would wait
+    // until the delay between attempts has passed.
     for source in many_sources() {
         let mut attacker = Control::new(source, &server);
         attacker.sends("USER ann\nPASS wrong\n");
@@ -37,32 +38,32 @@ fn password_checks_of_ftp_end_with_their_connections() {
 
 // attack row 116
 #[test]
-fn one_source_of_many_logins_is_told_to_come_later_and_another_is_served() {
-    let desk = Desk::new();
-    let mut server = ftp_server(&desk, "");
+fn a_source_with_many_logins_is_refused_temporarily_and_another_is_served() {
+    let directories = TestDirectories::new();
+    let mut server = ftp_server(&directories, "");
     let mut attackers: Vec<_> = (0..60).map(|_| Control::new(ATTACKER, &server)).collect();
     for attacker in &mut attackers {
         attacker.sends("USER ann\nPASS wrong\n");
     }
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
-    // Logins whose scheduled check is too far in the future are refused; the others wait for their
-    // checks.
+    // The server refuses a login whose password check would be too far in the future; the other
+    // logins wait for their checks.
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();
     }
     let refused = |attacker: &mut Control| {
-        let mut said = Vec::new();
-        _ = attacker.0.get_mut().read_to_end(&mut said);
-        String::from_utf8(said).unwrap().contains("421 Too many logins")
+        let mut messages = Vec::new();
+        _ = attacker.0.get_mut().read_to_end(&mut messages);
+        String::from_utf8(messages).unwrap().contains("421 Too many logins")
     };
     let count = attackers.iter_mut().filter_map(|attacker| refused(attacker).then_some(())).count();
     assert!(count >= 20, "{count}");
     ends(&mut server.program);
 }
 
-/// Logs ann in by FTP from another address 24 times, each time after `before`, and returns the
-/// total processor time.
+/// Logs ann in by FTP 24 times from an address that is not the attacker's, each time after
+/// `before`, and returns the total processor time.
 fn cost_of_logins(server: &Server, mut before: impl FnMut() -> Option<Control>) -> u64 {
     let start = ticks(&server.program);
     for _ in 0..24 {
@@ -76,19 +77,19 @@ fn cost_of_logins(server: &Server, mut before: impl FnMut() -> Option<Control>) 
 
 // attack row 98
 #[test]
-fn hanging_up_saves_a_guesser_nothing_of_the_delay() {
-    let desk = Desk::new();
-    let server = ftp_server(&desk, "");
+fn disconnecting_does_not_shorten_the_delay_after_a_wrong_password() {
+    let directories = TestDirectories::new();
+    let server = ftp_server(&directories, "");
     let logins = cost_of_logins(&server, || None);
     let with_guesses = cost_of_logins(&server, || {
         let mut guesser = Control::new(ATTACKER, &server);
         guesser.sends("USER ann\nPASS wrong\n");
         assert_eq!((guesser.reply(), guesser.reply()), (220, 331));
-        // Only one check runs at a time. By the time the next login gets its reply, a correct guess
-        // would have got its own, so the guesser disconnects only after that.
+        // Only one password check runs at a time. When ann's login gets its reply, a correct guess
+        // would already have got a reply, so the guesser disconnects after ann's login.
         Some(guesser)
     });
-    // A check of each guess would cost as much as the logins do.
+    // If each guess were checked, the guesses would cost as much processor time as ann's logins.
     assert!(with_guesses * 2 < logins * 3, "{with_guesses} {logins}");
 }
 
@@ -108,49 +109,49 @@ fn cost_of_failures(server: &Server, name: &str, network: u8) -> u64 {
 
 // attack row 98
 #[test]
-fn a_name_that_nobody_has_costs_as_much_as_a_known_one() {
-    let desk = Desk::new();
-    let server = ftp_server(&desk, "");
+fn an_unknown_name_takes_as_long_as_a_known_one() {
+    let directories = TestDirectories::new();
+    let server = ftp_server(&directories, "");
     let known = cost_of_failures(&server, "ann", 2);
     let unknown = cost_of_failures(&server, "nobody-has-this", 3);
     assert!(unknown * 2 > known && unknown < known * 2, "{known} {unknown}");
 }
 
 /// Starts a login server at a free local port.
-fn login_server(desk: &Desk, words: &[&str]) -> (Served, u16) {
-    let users = desk.users_file("exec = [\"/bin/sh\", \"-c\", \"echo is''in; cat\"]");
+fn login_server(directories: &TestDirectories, words: &[&str]) -> (ServeProcess, u16) {
+    let users = directories.users_file("exec = [\"/bin/sh\", \"-c\", \"echo is''in; cat\"]");
     let usual = ["--listen", "127.0.0.1:0", "--tls", "off", "--users", &users];
-    let served = Served::start_with(&[&usual[..], words].concat());
-    let line = served.says("listening on 127.0.0.1:");
+    let served = ServeProcess::start_with(&[&usual[..], words].concat());
+    let line = served.wait_for_log("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     (served, port.parse().unwrap())
 }
 
 /// Logs ann in by Telnet from `source`.
-fn telnet_login(source: Ipv4Addr, port: u16) -> Caller {
-    let mut caller = Caller::on(connect(source, port));
-    caller.hears(b"login: ");
-    caller.says(b"ann\r\n");
-    caller.hears(b"Password: ");
-    caller.says(b"secret\r\n");
-    caller.hears(b"isin");
-    caller
+fn telnet_login(source: Ipv4Addr, port: u16) -> RawClient {
+    let mut client = RawClient::on(connect(source, port));
+    client.wait_for(b"login: ");
+    client.send(b"ann\r\n");
+    client.wait_for(b"Password: ");
+    client.send(b"secret\r\n");
+    client.wait_for(b"isin");
+    client
 }
 
 // attack row 64
 // attack row 116
 #[test]
 fn password_checks_of_logins_end_with_their_connections() {
-    let desk = Desk::new();
-    let (mut server, port) = login_server(&desk, &[]);
+    let directories = TestDirectories::new();
+    let (mut server, port) = login_server(&directories, &[]);
     let before = ticks(&server.program);
     drop(telnet_login(OTHER, port));
     let check = (ticks(&server.program) - before).max(1);
     let before = ticks(&server.program);
     for source in many_sources() {
-        let mut attacker = Caller::on(connect(source, port));
-        attacker.says(b"ann\r\nwrong\r\n");
-        attacker.hears(b"Password: ");
+        let mut attacker = RawClient::on(connect(source, port));
+        attacker.send(b"ann\r\nwrong\r\n");
+        attacker.wait_for(b"Password: ");
         reset(attacker.stream);
     }
     let _honest = telnet_login(OTHER, port);
@@ -161,10 +162,10 @@ fn password_checks_of_logins_end_with_their_connections() {
 
 // attack row 119
 #[test]
-fn sessions_without_a_login_have_a_share_of_the_places_and_those_with_one_stay() {
-    let desk = Desk::new();
+fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
+    let directories = TestDirectories::new();
     let limits = "sessions-max = 40\nsessions-per-source-max = 1000\n";
-    let mut server = ftp_server(&desk, limits);
+    let mut server = ftp_server(&directories, limits);
     let mut users: Vec<_> = (0..8).map(|_| Control::new(OTHER, &server)).collect();
     for user in &mut users {
         assert_eq!(user.logs_in("ftp", "a@b"), WELCOME);
@@ -172,48 +173,50 @@ fn sessions_without_a_login_have_a_share_of_the_places_and_those_with_one_stay()
     let mut silent: Vec<_> = (0..60).map(|_| Control::new(ATTACKER, &server)).collect();
     let greeted = silent.iter_mut().map(Control::reply).filter(|code| *code == 220).count();
     assert!((10..=20).contains(&greeted), "{greeted}");
-    assert!(users.iter_mut().all(|user| user.asks("NOOP") == 200));
+    assert!(users.iter_mut().all(|user| user.send_and_read("NOOP") == 200));
     silent.into_iter().for_each(Control::resets);
-    let mut late = login_desk::within_the_limit(|| {
+    let mut late = login_harness::poll_until_timeout(|| {
         let mut late = Control::new(OTHER, &server);
         (late.reply() == 220).then_some(late)
     });
-    assert_eq!((late.asks("USER ftp"), late.asks("PASS a@b")), (331, 230));
+    assert_eq!((late.send_and_read("USER ftp"), late.send_and_read("PASS a@b")), (331, 230));
     ends(&mut server.program);
 }
 
 // attack row 120
 #[test]
-fn a_hangup_reads_the_users_again_and_ends_no_login_server() {
-    let desk = Desk::new();
-    let (mut server, port) = login_server(&desk, &[]);
+fn sighup_reloads_the_users_without_ending_the_login_server() {
+    let directories = TestDirectories::new();
+    let (mut server, port) = login_server(&directories, &[]);
     let mut old = telnet_login(OTHER, port);
-    let path = desk.here("users.toml");
+    let path = directories.local_path("users.toml");
     let users = fs::read_to_string(&path).unwrap();
     fs::write(&path, users.replace("[ann]", "[kim]")).unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("login users and prefixes reloaded");
-    let mut caller = Caller::on(connect(OTHER, port));
-    caller.hears(b"login: ");
-    caller.says(b"kim\r\nsecret\r\n");
-    caller.hears(b"isin");
+    server.wait_for_log("login users and prefixes reloaded");
+    let mut client = RawClient::on(connect(OTHER, port));
+    client.wait_for(b"login: ");
+    client.send(b"kim\r\nsecret\r\n");
+    client.wait_for(b"isin");
     fs::write(&path, "[kim]\nroot = 1\n  = nonsense\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    let line = server.says("configuration not reloaded");
+    let line = server.wait_for_log("configuration not reloaded");
     assert!(line.starts_with("plumb: ") && line.contains("users.toml"), "{line}");
-    old.says(b"still here\r\n");
-    old.hears(b"still here");
+    old.send(b"still here\r\n");
+    old.wait_for(b"still here");
     assert!(!server.lines().iter().any(|line| !line.starts_with("plumb: ")));
     ends(&mut server.program);
 }
 
 // attack row 118
 #[test]
-fn a_log_that_is_not_read_stops_no_session_and_no_end() {
-    let desk = Desk::new();
+fn an_unread_log_blocks_neither_sessions_nor_shutdown() {
+    let directories = TestDirectories::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.args(["serve", "--ftp", "--ftp-listen", "127.0.0.1:0", "--root"]).arg(desk.there(""));
-    command.env("XDG_STATE_HOME", desk.here("state"));
+    command
+        .args(["serve", "--ftp", "--ftp-listen", "127.0.0.1:0", "--root"])
+        .arg(directories.remote_path(""));
+    command.env("XDG_STATE_HOME", directories.local_path("state"));
     let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
     let mut log = BufReader::new(program.child().stderr.take().unwrap());
     let mut line = String::new();

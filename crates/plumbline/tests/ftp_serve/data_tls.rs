@@ -1,7 +1,7 @@
 //! Data connections in TLS: the server accepts only those that resume the TLS session of their own
 //! control connection.
 
-use super::ftp_desk::{Desk, Line, Server};
+use super::ftp_harness::{ControlConnection, Server, TestDirectories};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -77,22 +77,22 @@ struct Control(BufReader<Tls>);
 
 impl Control {
     fn logged_in(server: &Server, client: &Arc<ClientConfig>, user: &str) -> Self {
-        let mut line = Line::to(server);
-        assert_eq!(line.says("AUTH TLS"), 234);
+        let mut line = ControlConnection::to(server);
+        assert_eq!(line.send("AUTH TLS"), 234);
         let mut control = Self(BufReader::new(in_tls(client, line.0.into_inner())));
         let user = format!("USER {user}");
         let commands = [&user, "PASS secret", "PBSZ 0", "PROT P", "TYPE I"];
-        let codes = commands.map(|command| control.asks(command)[..3].to_owned());
+        let codes = commands.map(|command| control.send_and_read(command)[..3].to_owned());
         assert_eq!(codes, ["331", "230", "200", "200", "200"]);
         control
     }
 
-    fn asks(&mut self, command: &str) -> String {
+    fn send_and_read(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        self.hears()
+        self.read_reply()
     }
 
-    fn hears(&mut self) -> String {
+    fn read_reply(&mut self) -> String {
         let mut line = String::new();
         assert_ne!(self.0.read_line(&mut line).unwrap(), 0);
         line
@@ -100,79 +100,81 @@ impl Control {
 
     /// Retrieves `file` over a data connection with the settings of `client`, and returns the data
     /// and the last reply.
-    fn retrieves(&mut self, client: &Arc<ClientConfig>) -> (Vec<u8>, String) {
-        let told = self.asks("EPSV");
-        let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+    fn retrieve(&mut self, client: &Arc<ClientConfig>) -> (Vec<u8>, String) {
+        let reported = self.send_and_read("EPSV");
+        let port = reported.split('|').nth(3).unwrap().parse::<u16>().unwrap();
         let data = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        assert!(self.asks("RETR file").starts_with("150"));
+        assert!(self.send_and_read("RETR file").starts_with("150"));
         let mut came = Vec::new();
         // The server may close a refused data connection at any point of its handshake.
         _ = in_tls(client, data).read_to_end(&mut came);
-        (came, self.hears())
+        (came, self.read_reply())
     }
 }
 
 fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtocolVersion]) {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"secret").unwrap();
-    let users = desk.users_file(&format!("root = \"{}\"", desk.there("").display()));
-    let server = Server::configured(&desk, "anonymous = true\n", &["--ftp-users", &users]);
-    let (user, stranger) = (client(versions), client(versions));
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"secret").unwrap();
+    let users =
+        directories.users_file(&format!("root = \"{}\"", directories.remote_path("").display()));
+    let server = Server::configured(&directories, "anonymous = true\n", &["--ftp-users", &users]);
+    let user = client(versions);
+    let stranger = client(versions);
     let mut control = Control::logged_in(&server, &user, "ftp");
     for _ in 0..5 {
-        let (came, reply) = control.retrieves(&user);
+        let (came, reply) = control.retrieve(&user);
         assert_eq!(came, b"secret", "{reply}");
         assert!(reply.starts_with("226"), "{reply}");
     }
-    // A TLS session of another control connection does not belong to this one.
+    // A TLS session of another control connection is not accepted for this connection's data.
     let mut other = Control::logged_in(&server, &stranger, "ann");
-    assert_eq!(other.retrieves(&stranger).0, b"secret");
+    assert_eq!(other.retrieve(&stranger).0, b"secret");
     for fresh in [stranger, client(versions)] {
-        let (came, reply) = control.retrieves(&fresh);
+        let (came, reply) = control.retrieve(&fresh);
         assert_eq!(came, b"", "{reply}");
         assert!(reply.starts_with("522") && reply.contains("requires-session-reuse"), "{reply}");
     }
-    server.says("did not resume the TLS session");
+    server.wait_for_log("did not resume the TLS session");
 }
 
 // attack row 97
 #[test]
-fn a_data_connection_has_to_resume_the_sessions_tls() {
+fn a_data_connection_must_resume_the_tls_session() {
     only_sessions_of_the_control_connection(&[&TLS13]);
 }
 
 // attack row 97
 #[test]
-fn a_data_connection_has_to_resume_the_sessions_older_tls() {
+fn a_data_connection_must_resume_the_tls_1_2_session() {
     only_sessions_of_the_control_connection(&[&TLS12]);
 }
 
 // attack row 97
 #[test]
 fn a_client_that_offers_tls_1_2_gets_it_unless_no_reuse_is_required() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"secret").unwrap();
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"secret").unwrap();
     for (lines, versions, expected) in [
         ("", &[&TLS12, &TLS13][..], ProtocolVersion::TLSv1_2),
         ("", &[&TLS13], ProtocolVersion::TLSv1_3),
         ("requires-session-reuse = false\n", &[&TLS12, &TLS13], ProtocolVersion::TLSv1_3),
     ] {
-        let server = Server::configured(&desk, lines, &[]);
+        let server = Server::configured(&directories, lines, &[]);
         let user = client(versions);
         let mut control = Control::logged_in(&server, &user, "ftp");
         assert_eq!(control.0.get_ref().conn.protocol_version(), Some(expected));
-        assert_eq!(control.retrieves(&user).0, b"secret");
+        assert_eq!(control.retrieve(&user).0, b"secret");
     }
 }
 
 #[test]
 fn the_sessions_of_anonymous_users_at_one_address_accept_each_others_tls() {
-    let desk = Desk::new();
-    fs::write(desk.there("file"), b"secret").unwrap();
-    let server = Server::configured(&desk, "", &[]);
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"secret").unwrap();
+    let server = Server::configured(&directories, "", &[]);
     let user = client(&[&TLS12]);
     let mut controls = [(); 3].map(|()| Control::logged_in(&server, &user, "ftp"));
     for control in &mut controls {
-        assert_eq!(control.retrieves(&user).0, b"secret");
+        assert_eq!(control.retrieve(&user).0, b"secret");
     }
 }

@@ -1,7 +1,8 @@
-//! System users through PAM, with users and passwords that only the test has.
+//! System users through PAM. The users and passwords exist only in the mount namespace of the
+//! tested server.
 
-use super::login_desk::within_the_limit;
-use super::{Desk, Line, Server};
+use super::login_harness::poll_until_timeout;
+use super::{ControlConnection, Server, TestDirectories};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,15 +13,20 @@ const SHADOW: &str = "$6$plumbline$d8txxFMrFvEP2Y8KIM6niSLN92YvFGnLc6feDyJIngHpZ
 
 /// Starts a server whose system users are ann with a shell, bob without one, and old with an
 /// expired account. Its PAM rules log the start and end of each session.
-fn with_system_users(desk: &Desk) -> Server {
-    with_service(desk, "plumb", "", &[])
+fn with_system_users(directories: &TestDirectories) -> Server {
+    with_service(directories, "plumb", "", &[])
 }
 
 /// Like [`with_system_users`], for the PAM service `service`, with `more_rules` appended.
-fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) -> Server {
-    let etc = desk.here("etc");
+fn with_service(
+    directories: &TestDirectories,
+    service: &str,
+    more_rules: &str,
+    words: &[&str],
+) -> Server {
+    let etc = directories.local_path("etc");
     fs::create_dir(&etc).unwrap();
-    let homes = desk.there("");
+    let homes = directories.remote_path("");
     let homes = homes.to_str().unwrap();
     let passwd = format!(
         "root:x:0:0::/root:/bin/sh\nann:x:61001:61001::{homes}ann:/bin/sh\n\
@@ -32,13 +38,13 @@ fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) ->
         .concat();
     // The account has been expired since 2 January 1970.
     let shadow = format!("{shadow}old:{SHADOW}:19000:::::1:\n");
-    let told = etc.join("told").display().to_string();
+    let reported = etc.join("told").display().to_string();
     let script = etc.join("script").display().to_string();
     let pam = format!(
         "auth required pam_unix.so\naccount required pam_unix.so\n\
          session required pam_exec.so /bin/sh {script}\n{more_rules}"
     );
-    let tell = format!("echo $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {told}\n");
+    let tell = format!("echo $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {reported}\n");
     for (name, text) in [
         ("passwd", passwd.as_str()),
         ("shadow", &shadow),
@@ -56,158 +62,165 @@ fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) ->
     );
     let before = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
     let usual = ["--ftp-system-users", "--ftp-listen", "127.0.0.1:0"];
-    Server::start_by(desk, &before, &[&usual, words].concat())
+    Server::start_by(directories, &before, &[&usual, words].concat())
 }
 
 /// Waits until PAM has logged `count` session starts and ends, and returns them.
-fn sessions(desk: &Desk, count: usize) -> Vec<String> {
-    within_the_limit(|| {
-        let told = fs::read_to_string(desk.here("etc/told")).unwrap_or_default();
-        (told.lines().count() >= count).then(|| told.lines().map(str::to_owned).collect())
+fn sessions(directories: &TestDirectories, count: usize) -> Vec<String> {
+    poll_until_timeout(|| {
+        let reported = fs::read_to_string(directories.local_path("etc/told")).unwrap_or_default();
+        (reported.lines().count() >= count).then(|| reported.lines().map(str::to_owned).collect())
     })
 }
 
-/// Creates a home directory for ann; `false` if the test does not run as root of the machine.
-fn home_of_ann(desk: &Desk) -> bool {
+/// Creates a home directory for ann. Returns `false` if the test does not run as root of the
+/// machine.
+fn home_of_ann(directories: &TestDirectories) -> bool {
     let is_root = is_root_of_the_machine();
     if is_root {
-        fs::create_dir(desk.there("ann")).unwrap();
-        chown(desk.there("ann"), Some(61001), Some(61001)).unwrap();
+        fs::create_dir(directories.remote_path("ann")).unwrap();
+        chown(directories.remote_path("ann"), Some(61001), Some(61001)).unwrap();
     }
     is_root
 }
 
 #[test]
 #[ignore = "needs unshare"]
-fn a_session_of_pam_is_open_for_as_long_as_its_user_is_here() {
-    let desk = Desk::new();
-    if !home_of_ann(&desk) {
+fn a_pam_session_is_open_as_long_as_the_ftp_session() {
+    let directories = TestDirectories::new();
+    if !home_of_ann(&directories) {
         return;
     }
-    let mut server = with_system_users(&desk);
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS wrong")), (331, 530));
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
-    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 plumb"]);
-    assert_eq!(line.stores("STOR file", b"hers"), 226);
-    assert_eq!(fs::metadata(desk.there("ann/file")).unwrap().uid(), 61001);
-    assert_eq!(sessions(&desk, 1).len(), 1);
-    assert_eq!(line.says("QUIT"), 221);
-    assert_eq!(sessions(&desk, 2)[1], "close_session ann 127.0.0.1 plumb");
+    let mut server = with_system_users(&directories);
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS wrong")), (331, 530));
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
+    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
+    assert_eq!(line.store("STOR file", b"hers"), 226);
+    assert_eq!(fs::metadata(directories.remote_path("ann/file")).unwrap().uid(), 61001);
+    assert_eq!(sessions(&directories, 1).len(), 1);
+    assert_eq!(line.send("QUIT"), 221);
+    assert_eq!(sessions(&directories, 2)[1], "close_session ann 127.0.0.1 plumb");
     // The PAM session also ends when the connection breaks or the server is killed.
-    let mut broken = Line::to(&server);
-    assert_eq!((broken.says("USER ann"), broken.says("PASS secret")), (331, 230));
+    let mut broken = ControlConnection::to(&server);
+    assert_eq!((broken.send("USER ann"), broken.send("PASS secret")), (331, 230));
     drop(broken);
-    assert_eq!(sessions(&desk, 4)[3], "close_session ann 127.0.0.1 plumb");
-    let mut last = Line::to(&server);
-    assert_eq!((last.says("USER ann"), last.says("PASS secret")), (331, 230));
+    assert_eq!(sessions(&directories, 4)[3], "close_session ann 127.0.0.1 plumb");
+    let mut last = ControlConnection::to(&server);
+    assert_eq!((last.send("USER ann"), last.send("PASS secret")), (331, 230));
     server.program.child().kill().unwrap();
-    assert_eq!(sessions(&desk, 6)[5], "close_session ann 127.0.0.1 plumb");
+    assert_eq!(sessions(&directories, 6)[5], "close_session ann 127.0.0.1 plumb");
 }
 
 #[test]
 #[ignore = "needs unshare"]
-fn who_may_not_come_has_no_session() {
-    let desk = Desk::new();
-    if !home_of_ann(&desk) {
+fn a_denied_user_gets_no_session() {
+    let directories = TestDirectories::new();
+    if !home_of_ann(&directories) {
         return;
     }
-    let server = with_system_users(&desk);
+    let server = with_system_users(&directories);
     for (name, password) in
         [("ann", "Secret"), ("old", "secret"), ("bob", "secret"), ("root", "secret")]
     {
-        let mut line = Line::to(&server);
-        line.says(&format!("USER {name}"));
-        assert_eq!(line.asks(&format!("PASS {password}")), "530 Login incorrect\r\n", "{name}");
+        let mut line = ControlConnection::to(&server);
+        line.send(&format!("USER {name}"));
+        assert_eq!(
+            line.send_and_read(&format!("PASS {password}")),
+            "530 Login incorrect\r\n",
+            "{name}"
+        );
     }
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
-    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 plumb"]);
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
+    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
 }
 
 #[test]
 #[ignore = "needs unshare"]
-fn the_rules_are_those_of_the_service_that_is_named_and_a_session_that_fails_lets_nobody_in() {
-    let desk = Desk::new();
-    if !home_of_ann(&desk) {
+fn the_configured_pam_service_applies_and_a_failed_session_denies_the_login() {
+    let directories = TestDirectories::new();
+    if !home_of_ann(&directories) {
         return;
     }
-    let file = desk.here("serve.toml");
+    let file = directories.local_path("serve.toml");
     fs::write(&file, "[ftp]\npam-service = \"files\"\n").unwrap();
     let words = ["--config", file.to_str().unwrap()];
     // The rules require the user to be in a list; an unlisted user cannot log in.
-    let list = desk.here("list");
+    let list = directories.local_path("list");
     fs::write(&list, "ann\n").unwrap();
     let rule = format!(
         "session required pam_listfile.so item=user sense=allow onerr=fail file={}\n",
         list.display()
     );
-    let server = with_service(&desk, "files", &rule, &words);
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
-    assert_eq!(sessions(&desk, 1), ["open_session ann 127.0.0.1 files"]);
+    let server = with_service(&directories, "files", &rule, &words);
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
+    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 files"]);
     drop(line);
-    sessions(&desk, 2);
+    sessions(&directories, 2);
     fs::write(&list, "nobody\n").unwrap();
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 530));
-    server.says("PAM cannot open a session");
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 530));
+    server.wait_for_log("PAM cannot open a session");
 }
 
 #[test]
 #[ignore = "needs unshare"]
-fn a_user_of_the_machine_is_at_home_with_his_own_rights() {
+fn a_system_user_gets_the_home_directory_with_its_own_rights() {
     if !is_root_of_the_machine() {
         return;
     }
-    let desk = Desk::new();
-    for folder in ["ann", "ann/shared", "ann/roots"] {
-        fs::create_dir(desk.there(folder)).unwrap();
+    let directories = TestDirectories::new();
+    for directory in ["ann", "ann/shared", "ann/roots"] {
+        fs::create_dir(directories.remote_path(directory)).unwrap();
     }
-    chown(desk.there("ann"), Some(61001), Some(61001)).unwrap();
-    chown(desk.there("ann/shared"), Some(0), Some(61009)).unwrap();
-    fs::set_permissions(desk.there("ann/shared"), PermissionsExt::from_mode(0o770)).unwrap();
-    fs::write(desk.there("ann/private"), "root's").unwrap();
-    fs::set_permissions(desk.there("ann/private"), PermissionsExt::from_mode(0o600)).unwrap();
-    let server = with_system_users(&desk);
-    let mut line = Line::to(&server);
-    assert_eq!((line.says("USER ann"), line.says("PASS Secret")), (331, 530));
-    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
-    assert_eq!(line.asks("PWD"), "257 \"/\" is the current directory\r\n");
-    assert_eq!((line.says("RETR private"), line.says("HASH private")), (550, 550));
-    assert_eq!((line.stores("STOR roots/file", b"x"), line.says("MKD roots/a")), (550, 550));
-    assert_eq!((line.says("DELE roots"), line.says("SITE CHMOD 666 private")), (550, 550));
-    assert_eq!(line.stores("STOR file", b"hers"), 226);
-    assert_eq!(line.stores("APPE file", b", whole"), 226);
-    // Requires a supplementary group of ann.
-    assert_eq!(line.stores("STOR shared/file", b"shared"), 226);
-    assert_eq!(line.retrieves("RETR file").unwrap(), b"hers, whole");
+    chown(directories.remote_path("ann"), Some(61001), Some(61001)).unwrap();
+    chown(directories.remote_path("ann/shared"), Some(0), Some(61009)).unwrap();
+    fs::set_permissions(directories.remote_path("ann/shared"), PermissionsExt::from_mode(0o770))
+        .unwrap();
+    fs::write(directories.remote_path("ann/private"), "root's").unwrap();
+    fs::set_permissions(directories.remote_path("ann/private"), PermissionsExt::from_mode(0o600))
+        .unwrap();
+    let server = with_system_users(&directories);
+    let mut line = ControlConnection::to(&server);
+    assert_eq!((line.send("USER ann"), line.send("PASS Secret")), (331, 530));
+    assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
+    assert_eq!(line.send_and_read("PWD"), "257 \"/\" is the current directory\r\n");
+    assert_eq!((line.send("RETR private"), line.send("HASH private")), (550, 550));
+    assert_eq!((line.store("STOR roots/file", b"x"), line.send("MKD roots/a")), (550, 550));
+    assert_eq!((line.send("DELE roots"), line.send("SITE CHMOD 666 private")), (550, 550));
+    assert_eq!(line.store("STOR file", b"hers"), 226);
+    assert_eq!(line.store("APPE file", b", whole"), 226);
+    // ann may write to this directory only as a member of her supplementary group.
+    assert_eq!(line.store("STOR shared/file", b"shared"), 226);
+    assert_eq!(line.retrieve("RETR file").unwrap(), b"hers, whole");
     for name in ["ann/file", "ann/shared/file"] {
-        let status = fs::metadata(desk.there(name)).unwrap();
+        let status = fs::metadata(directories.remote_path(name)).unwrap();
         assert_eq!((status.uid(), status.gid()), (61001, 61001), "{name}");
     }
-    assert_eq!(fs::read(desk.there("ann/private")).unwrap(), b"root's");
+    assert_eq!(fs::read(directories.remote_path("ann/private")).unwrap(), b"root's");
 }
 
 #[test]
 #[ignore = "needs unshare"]
-fn who_has_no_shell_who_is_root_and_who_is_nobody_are_told_the_same() {
+fn a_user_without_a_shell_root_and_an_unknown_user_get_the_same_reply() {
     if !is_root_of_the_machine() {
         return;
     }
-    let desk = Desk::new();
-    fs::create_dir(desk.there("ann")).unwrap();
-    let server = with_system_users(&desk);
-    let mut told = Vec::new();
+    let directories = TestDirectories::new();
+    fs::create_dir(directories.remote_path("ann")).unwrap();
+    let server = with_system_users(&directories);
+    let mut reported = Vec::new();
     for name in ["bob", "root", "super", "nobody-here", "-froot"] {
-        let mut line = Line::to(&server);
-        assert_eq!(line.says(&format!("USER {name}")), 331);
-        told.push(line.asks("PASS secret"));
+        let mut line = ControlConnection::to(&server);
+        assert_eq!(line.send(&format!("USER {name}")), 331);
+        reported.push(line.send_and_read("PASS secret"));
     }
-    assert!(told.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{told:?}");
+    assert!(reported.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{reported:?}");
 }
 
-/// Returns the number of child processes of `server` that are asking PAM.
+/// Returns the number of child processes of `server` that check a system user with PAM.
 fn asking(server: &Server) -> usize {
     let children = format!("/proc/{0}/task", server.program.id());
     let tasks = fs::read_dir(children).unwrap().flatten();
@@ -223,36 +236,40 @@ fn asking(server: &Server) -> usize {
 // attack row 125
 #[test]
 #[ignore = "needs unshare"]
-fn a_module_that_hangs_delays_no_user_of_the_file_and_ends_with_its_session_and_the_server() {
-    let desk = Desk::new();
-    if !home_of_ann(&desk) {
+fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
+    let directories = TestDirectories::new();
+    if !home_of_ann(&directories) {
         return;
     }
     // The module reads from a pipe that has no writer.
-    let pipe = desk.here("pipe");
+    let pipe = directories.local_path("pipe");
     let mode = rustix::fs::Mode::RWXU;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let rules = format!("auth required pam_exec.so /bin/cat {}\n", pipe.display());
-    let users = desk.here("users.toml");
-    let hash = desk.runs(env!("CARGO_BIN_EXE_plumb"), &["serve", "--hash-password"], "secret");
-    let root = desk.there("");
+    let users = directories.local_path("users.toml");
+    let hash = directories.run_client_ok(
+        env!("CARGO_BIN_EXE_plumb"),
+        &["serve", "--hash-password"],
+        "secret",
+    );
+    let root = directories.remote_path("");
     let text = format!("[kim]\npassword = \"{}\"\nroot = \"{}\"\n", hash.trim(), root.display());
     fs::write(&users, text).unwrap();
     fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
     let words = ["--ftp-users", users.to_str().unwrap()];
-    let mut server = with_service(&desk, "plumb", &rules, &words);
-    let wait = |count| within_the_limit(|| (asking(&server) == count).then_some(()));
-    let mut waiting = Line::to(&server);
-    assert_eq!(waiting.says("USER ann"), 331);
+    let mut server = with_service(&directories, "plumb", &rules, &words);
+    let wait = |count| poll_until_timeout(|| (asking(&server) == count).then_some(()));
+    let mut waiting = ControlConnection::to(&server);
+    assert_eq!(waiting.send("USER ann"), 331);
     waiting.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);
-    let mut kim = Line::to(&server);
-    assert_eq!((kim.says("USER kim"), kim.says("PASS secret")), (331, 230));
+    let mut kim = ControlConnection::to(&server);
+    assert_eq!((kim.send("USER kim"), kim.send("PASS secret")), (331, 230));
     drop(waiting);
     wait(0);
     // A login that is waiting for PAM does not delay the end of the server.
-    let mut last = Line::to(&server);
-    assert_eq!(last.says("USER ann"), 331);
+    let mut last = ControlConnection::to(&server);
+    assert_eq!(last.send("USER ann"), 331);
     last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);
     server.program.signal(rustix::process::Signal::TERM).unwrap();

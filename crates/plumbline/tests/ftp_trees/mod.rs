@@ -47,7 +47,7 @@ pub(crate) fn make_tree(root: &Path) {
 pub(crate) fn check_tree(root: &Path) {
     let mut found = BTreeMap::new();
     collect(root, "", &mut found);
-    // A client may leave its listings.
+    // A client (wget) may leave its listings in the directory.
     found.retain(|name, _| !name.ends_with(".listing"));
     let wanted = files();
     assert!(found.keys().eq(wanted.keys()), "{:?}", found.keys());

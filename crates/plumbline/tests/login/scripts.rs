@@ -1,7 +1,7 @@
 //! Scripts at a login on a pseudo-terminal.
 
-use crate::lines::Line;
-use crate::{Folder, plumb, refused};
+use crate::lines::SerialLine;
+use crate::{TempDirectory, plumb, refused};
 use std::thread;
 
 const LOGIN: &str = "\
@@ -16,8 +16,8 @@ exit 3
 ";
 
 /// Runs this script on the `line`, and returns plumb's output and exit status.
-fn run(folder: &Folder, script: &str, line: &Line) -> std::process::Output {
-    let script = folder.write("script", script);
+fn run(directory: &TempDirectory, script: &str, line: &SerialLine) -> std::process::Output {
+    let script = directory.write("script", script);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.args(["login", "--env", "PLUMB_TEST_WORD", "--script", &script]);
     command.arg(line.destination()).env("PLUMB_TEST_WORD", "a $word");
@@ -26,18 +26,19 @@ fn run(folder: &Folder, script: &str, line: &Line) -> std::process::Output {
 
 #[test]
 fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
-    let (folder, line) = (Folder::new("script-login"), Line::new());
+    let directory = TempDirectory::new("script-login");
+    let line = SerialLine::new();
     thread::scope(|scope| {
         let peer = scope.spawn(|| {
-            line.hears(b"\r");
-            line.says(b"\x1b[2J\x1b[Hhost login: ");
-            line.hears(b"mike\r");
-            line.says(b"\r\npassword: ");
-            line.hears(b"a $word\r");
-            line.says(b"\r\nLast login yesterday\r\n");
+            line.wait_for(b"\r");
+            line.send(b"\x1b[2J\x1b[Hhost login: ");
+            line.wait_for(b"mike\r");
+            line.send(b"\r\npassword: ");
+            line.wait_for(b"a $word\r");
+            line.send(b"\r\nLast login yesterday\r\n");
         });
         // plumb discards data that the line received before it was opened.
-        let output = run(&folder, &format!("send \"\\r\"\n{LOGIN}"), &line);
+        let output = run(&directory, &format!("send \"\\r\"\n{LOGIN}"), &line);
         peer.join().unwrap();
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "it was yesterday\n");
@@ -47,19 +48,20 @@ fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
 
 #[test]
 fn a_prompt_that_does_not_come_is_exit_code_5_with_the_line_of_the_script() {
-    let (folder, line) = (Folder::new("script-late"), Line::new());
-    let output = run(&folder, "timeout 0.1\n\nexpect /never/", &line);
+    let directory = TempDirectory::new("script-late");
+    let line = SerialLine::new();
+    let output = run(&directory, "timeout 0.1\n\nexpect /never/", &line);
     refused(&output, 5, &["script line 3: /never/ was not received within 0.1 s"]);
 }
 
 #[test]
-fn a_script_that_is_wrong_is_refused_before_anybody_is_called() {
-    let folder = Folder::new("script-wrong");
-    let script = folder.write("script", "send \"a\"\nexpect /(/\n");
+fn an_invalid_script_is_rejected_before_connecting() {
+    let directory = TempDirectory::new("script-wrong");
+    let script = directory.write("script", "send \"a\"\nexpect /(/\n");
     let run = |arguments: &[&str]| plumb(&[&["login", "serial:/dev/ttyNONE"], arguments].concat());
     refused(&run(&["--script", &script]), 2, &["script line 2: invalid pattern"]);
-    refused(&run(&["--script", &folder.path("none")]), 2, &["cannot read the script"]);
-    let script = folder.write("home", "send \"${HOME}\"");
+    refused(&run(&["--script", &directory.path("none")]), 2, &["cannot read the script"]);
+    let script = directory.write("home", "send \"${HOME}\"");
     refused(&run(&["--script", &script]), 2, &["line 1", "--env HOME"]);
     let unset = run(&["--script", &script, "--env", "PLUMB_TEST_UNSET"]);
     refused(&unset, 2, &["PLUMB_TEST_UNSET", "environment variable not found"]);

@@ -1,7 +1,7 @@
 //! TLS with openssl as the server: over the kernel's TCP, and over plumb's own TCP on a TUN.
 
-use crate::Folder;
-use crate::login_desk::{Person, SERVER, Way, in_new_network, within_the_limit};
+use crate::TempDirectory;
+use crate::login_harness::{SERVER, TcpStack, TerminalUser, in_new_network, poll_until_timeout};
 use os::process::Program;
 use protocols::time::Duration;
 use std::io::{Read, Write};
@@ -9,8 +9,9 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 /// Creates a self-signed certificate for the server with its key, and returns its path.
-fn make_certificate(folder: &Folder, name: &str) -> String {
-    let (key, certificate) = (folder.path("key.pem"), folder.path(name));
+fn make_certificate(directory: &TempDirectory, name: &str) -> String {
+    let key = directory.path("key.pem");
+    let certificate = directory.path(name);
     let subject = ["-subj", "/CN=host", "-addext", "subjectAltName=IP:10.0.0.1,IP:::1"];
     let status = test_support::peers::OPENSSL
         .command()
@@ -24,13 +25,13 @@ fn make_certificate(folder: &Folder, name: &str) -> String {
 }
 
 /// Starts a server at port 992 that reverses each line.
-fn serve(folder: &Folder, certificate: &str, version: &str) -> Program {
+fn serve(directory: &TempDirectory, certificate: &str, version: &str) -> Program {
     let mut command = test_support::peers::OPENSSL.command();
     command.args(["s_server", "-accept", "992", "-rev", "-quiet", version]);
-    command.args(["-cert", certificate, "-key", &folder.path("key.pem")]);
+    command.args(["-cert", certificate, "-key", &directory.path("key.pem")]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let program = Program::start(&mut command).unwrap();
-    within_the_limit(|| TcpStream::connect((SERVER, 992)).ok());
+    poll_until_timeout(|| TcpStream::connect((SERVER, 992)).ok());
     program
 }
 
@@ -43,52 +44,53 @@ fn fingerprint(certificate: &str) -> String {
     text.trim().split_once('=').unwrap().1.to_lowercase()
 }
 
-/// Starts a client whose known certificates are stored in `folder`.
-fn person(folder: &Folder, arguments: &[&str]) -> Person {
-    let mut command = crate::login_desk::plumb();
-    command.args(arguments).env("XDG_STATE_HOME", folder.as_path());
-    Person::running(command)
+/// Starts a client whose known certificates are stored in `directory`.
+fn start_login(directory: &TempDirectory, arguments: &[&str]) -> TerminalUser {
+    let mut command = crate::login_harness::plumb();
+    command.args(arguments).env("XDG_STATE_HOME", directory.as_path());
+    TerminalUser::running(command)
 }
 
-fn works(person: &mut Person) {
-    person.types("plumb\r");
-    person.sees("bmulp");
-    person.types("\x1dstatus\r");
-    person.sees("Encrypted by TLS 1.");
-    person.types("close\r");
-    assert_eq!(person.leaves().code(), Some(0), "{}", person.screen());
-    person.has_a_sane_terminal();
+fn works(user: &mut TerminalUser) {
+    user.types("plumb\r");
+    user.sees("bmulp");
+    user.types("\x1dstatus\r");
+    user.sees("Encrypted by TLS 1.");
+    user.types("close\r");
+    assert_eq!(user.leaves().code(), Some(0), "{}", user.screen());
+    user.has_a_sane_terminal();
 }
 
-fn meets_a_server(way: Way, version: &'static str) {
-    let folder = Folder::new(&format!("tls-{way:?}{version}"));
-    let certificate = make_certificate(&folder, "first.pem");
-    let mut server = serve(&folder, &certificate, version);
+fn meets_a_server(tcp_stack: TcpStack, version: &'static str) {
+    let directory = TempDirectory::new(&format!("tls-{tcp_stack:?}{version}"));
+    let certificate = make_certificate(&directory, "first.pem");
+    let mut server = serve(&directory, &certificate, version);
     let to = format!("telnets://{SERVER}");
-    let [via, way] = way.arguments();
-    let arguments = [via, way, "--no-negotiation", to.as_str()];
-    let mut first = person(&folder, &arguments);
-    let known = folder.path("plumb/known_hosts");
+    let [via, tcp_stack] = tcp_stack.arguments();
+    let arguments = [via, tcp_stack, "--no-negotiation", to.as_str()];
+    let mut first = start_login(&directory, &arguments);
+    let known = directory.path("plumb/known_hosts");
     first.sees("known_hosts.");
     works(&mut first);
     let pinned = std::fs::read_to_string(&known).unwrap();
     assert_eq!(pinned, format!("{SERVER}:992 {}\n", fingerprint(&certificate)));
-    let mut second = person(&folder, &arguments);
+    let mut second = start_login(&directory, &arguments);
     second.sees("Escape character");
     works(&mut second);
     assert!(!second.screen().contains("known_hosts"));
     server.signal(rustix::process::Signal::KILL).unwrap();
     server.wait_for_end(Duration::from_secs(5)).unwrap();
-    let other = make_certificate(&folder, "other.pem");
-    let _server = serve(&folder, &other, version);
-    let mut third = person(&folder, &arguments);
+    let other = make_certificate(&directory, "other.pem");
+    let _server = serve(&directory, &other, version);
+    let mut third = start_login(&directory, &arguments);
     assert_eq!(third.leaves().code(), Some(1));
     third.sees("has changed, and nothing was sent");
-    // With --ca the authority decides, not the remembered certificate.
-    let mut vouched = person(&folder, &[&["--ca", &other], &arguments[..]].concat());
+    // With --ca plumb trusts certificates of the authority, and ignores the remembered certificate.
+    let mut vouched = start_login(&directory, &[&["--ca", &other], &arguments[..]].concat());
     vouched.sees("Escape character");
     works(&mut vouched);
-    let mut unvouched = person(&folder, &[&["--ca", &certificate], &arguments[..]].concat());
+    let mut unvouched =
+        start_login(&directory, &[&["--ca", &certificate], &arguments[..]].concat());
     assert_eq!(unvouched.leaves().code(), Some(1));
     unvouched.sees("certificate does not verify against");
 }
@@ -96,30 +98,30 @@ fn meets_a_server(way: Way, version: &'static str) {
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
 fn a_certificate_is_known_from_its_first_use_and_another_one_is_refused() {
-    in_new_network(|| meets_a_server(Way::Kernel, "-tls1_3"));
+    in_new_network(|| meets_a_server(TcpStack::Kernel, "-tls1_3"));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
-fn it_is_so_over_our_own_tcp_too() {
-    in_new_network(|| meets_a_server(Way::Tun, "-tls1_3"));
+fn certificates_are_pinned_over_userspace_tcp_too() {
+    in_new_network(|| meets_a_server(TcpStack::Tun, "-tls1_3"));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
-fn it_is_so_with_the_version_before_too() {
-    in_new_network(|| meets_a_server(Way::Kernel, "-tls1_2"));
+fn certificates_are_pinned_with_tls_1_2_too() {
+    in_new_network(|| meets_a_server(TcpStack::Kernel, "-tls1_2"));
 }
 
 #[test]
 fn a_server_without_tls_is_refused() {
-    let listener = crate::login_desk::listen();
+    let listener = crate::login_harness::listen();
     let port = listener.local_addr().unwrap().port();
     let server = std::thread::spawn(move || {
-        let (mut caller, _) = listener.accept().unwrap();
-        caller.write_all(b"login: ").unwrap();
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"login: ").unwrap();
         // plumb may reset the connection, because it does not read past the invalid TLS record.
-        _ = caller.read_to_end(&mut Vec::new());
+        _ = client.read_to_end(&mut Vec::new());
     });
     let output = crate::plumb(&["login", &format!("telnets://127.0.0.1:{port}")]);
     crate::refused(&output, 1, &["the TLS handshake failed", "check that the server"]);
@@ -127,7 +129,7 @@ fn a_server_without_tls_is_refused() {
 }
 
 #[test]
-fn a_file_of_authorities_that_has_none_is_refused() {
+fn an_empty_ca_file_is_rejected() {
     let to = "telnets://127.0.0.1:1";
     let run = |file| crate::plumb(&["login", "--ca", file, to]);
     crate::refused(&run("/dev/null"), 4, &["no certificate"]);
@@ -135,22 +137,22 @@ fn a_file_of_authorities_that_has_none_is_refused() {
 }
 
 #[test]
-fn a_server_that_had_tls_and_refuses_it_now_is_told() {
-    let folder = Folder::new("tls-stripped");
-    let listener = crate::login_desk::listen();
+fn a_server_that_stopped_offering_tls_is_reported() {
+    let directory = TempDirectory::new("tls-stripped");
+    let listener = crate::login_harness::listen();
     let port = listener.local_addr().unwrap().port();
-    std::fs::create_dir(folder.as_path().join("plumb")).unwrap();
-    folder.write("plumb/known_hosts", &format!("127.0.0.1:{port} aa:bb\n"));
+    std::fs::create_dir(directory.as_path().join("plumb")).unwrap();
+    directory.write("plumb/known_hosts", &format!("127.0.0.1:{port} aa:bb\n"));
     let server = std::thread::spawn(move || {
-        let (mut caller, _) = listener.accept().unwrap();
-        caller.read_exact(&mut [0; 3]).unwrap();
-        caller.write_all(b"\xff\xfe\x2elogin: ").unwrap();
+        let (mut client, _) = listener.accept().unwrap();
+        client.read_exact(&mut [0; 3]).unwrap();
+        client.write_all(b"\xff\xfe\x2elogin: ").unwrap();
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.args(["login", &format!("telnet://127.0.0.1:{port}")]);
-    command.env("XDG_STATE_HOME", folder.as_path()).stdin(Stdio::null());
+    command.env("XDG_STATE_HOME", directory.as_path()).stdin(Stdio::null());
     let output = command.output().unwrap();
     server.join().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("supported TLS in an earlier session"), "{said}");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.contains("supported TLS in an earlier session"), "{messages}");
 }

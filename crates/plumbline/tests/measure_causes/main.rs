@@ -1,26 +1,26 @@
 //! `plumb measure` names the cause of slowness with real servers: Debian's Telnet servers, vsftpd
-//! and `plumb serve`, over a path of two networks with a packet relay between them.
+//! and `plumb serve`, over a packet relay between two network namespaces.
 //!
 //! These are trials: real programs in real time, whose result also depends on the load of the
 //! machine. So they run only with `./x test --long`; `crates/simulator/tests/causes` has the same
 //! causes in virtual time. Each cause is measured `PLUMB_CAUSES_ROUNDS` times (by default once, and
-//! three times if it was missed), and a line on stdout has the share of the rounds that named it
-//! first. The relay drops packets by a seed for each round, derived from `PLUMB_CAUSES_SEED` (by
-//! default 1). Each test has its own networks.
+//! three times if the first verdict did not name it), and a line on stdout has the share of the
+//! rounds whose verdict named the cause first. The relay drops packets by a seed for each round,
+//! derived from `PLUMB_CAUSES_SEED` (by default 1). Each test has its own network namespaces.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
 
-mod servers;
-mod way;
+mod measured_servers;
+mod relayed_path;
 
+use measured_servers::{BUSYBOX, INETUTILS, Telnetd};
 use records::Measurement;
-use servers::{BUSYBOX, INETUTILS, Telnetd};
+use relayed_path::RelayedPath;
 use std::time::Duration;
-use way::Way;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
-const NAGLE: &str = "The far side's Nagle algorithm costs";
+const NAGLE: &str = "Nagle's algorithm on the remote host costs";
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -40,11 +40,13 @@ fn number(name: &str) -> Option<u64> {
 /// one of `beginnings`. Other load on the machine may spoil one measurement, so a cause that is not
 /// named first is measured twice more.
 fn named(
-    planted: &str,
+    injected: &str,
     beginnings: &[&str],
     mut measure: impl FnMut() -> Measurement,
 ) -> (usize, Vec<String>) {
-    let (mut all, mut wanted, mut instead) = (0, rounds(), Vec::new());
+    let mut all = 0;
+    let mut wanted = rounds();
+    let mut instead = Vec::new();
     while all < wanted {
         let measured = measure();
         all += 1;
@@ -53,15 +55,15 @@ fn named(
             wanted = wanted.max(3);
         }
     }
-    println!("{planted}: named first {} of {all}; instead: {instead:?}", all - instead.len());
+    println!("{injected}: named first {} of {all}; instead: {instead:?}", all - instead.len());
     (all, instead)
 }
 
 /// Measures repeatedly, and checks that at least two of three verdicts begin with one of
 /// `beginnings`.
-fn names_first(planted: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
-    let (all, instead) = named(planted, beginnings, measure);
-    assert!(instead.len() * 3 <= all, "{planted}: {instead:#?}");
+fn names_first(injected: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
+    let (all, instead) = named(injected, beginnings, measure);
+    assert!(instead.len() * 3 <= all, "{injected}: {instead:#?}");
 }
 
 /// Measures repeatedly, and checks that no verdict names Nagle's algorithm at the server.
@@ -75,64 +77,69 @@ fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn nagle_of_a_telnet_server_on_a_short_way_is_named_first() {
+fn nagle_of_a_telnet_server_on_a_short_path_is_named_first() {
     names_first("Nagle of busybox telnetd", &[NAGLE], || {
-        servers::measured(Way::default(), BUSYBOX)
+        measured_servers::measured(RelayedPath::default(), BUSYBOX)
     });
     names_first("Nagle of inetutils telnetd", &[NAGLE], || {
-        servers::measured(Way::default(), INETUTILS)
+        measured_servers::measured(RelayedPath::default(), INETUTILS)
     });
     names_first("Nagle of busybox telnetd, for a TCP of plumb's own", &[NAGLE], || {
-        servers::measured_on_a_tun(BUSYBOX)
+        measured_servers::measured_over_tun(BUSYBOX)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn where_the_far_side_has_no_nagle_none_is_named() {
+fn nagle_is_not_named_for_a_server_without_it() {
     no_nagle("busybox telnetd with TCP_NODELAY", || {
-        servers::measured(Way::default(), BUSYBOX.promptly())
+        measured_servers::measured(RelayedPath::default(), BUSYBOX.promptly())
     });
     no_nagle("inetutils telnetd with TCP_NODELAY", || {
-        servers::measured(Way::default(), INETUTILS.promptly())
+        measured_servers::measured(RelayedPath::default(), INETUTILS.promptly())
     });
     no_nagle("busybox telnetd with TCP_NODELAY, for a TCP of plumb's own", || {
-        servers::measured_on_a_tun(BUSYBOX.promptly())
+        measured_servers::measured_over_tun(BUSYBOX.promptly())
     });
-    no_nagle("plumb serve", || servers::measured_at_plumb(Way::default()));
+    no_nagle("plumb serve", || measured_servers::measured_at_plumb(RelayedPath::default()));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
-    let way = Way { delay: ms(60), ..Way::default() };
-    let measured = servers::measured(way, BUSYBOX);
-    // Nagle adds one round trip for each screen and while the user types fast.
-    assert!(measured.verdict.contains("The far side's Nagle algorithm"), "{}", measured.verdict);
-    assert!(measured.verdict.contains("The network's round trip costs 12"), "{}", measured.verdict);
+fn a_long_path_is_named_together_with_nagle() {
+    let path = RelayedPath { delay: ms(60), ..RelayedPath::default() };
+    let measured = measured_servers::measured(path, BUSYBOX);
+    // Nagle's algorithm adds one round trip for each screen, and for keys typed in quick
+    // succession.
+    let named = [NAGLE, "The round-trip time of the path costs 12"];
+    assert!(named.iter().all(|one| measured.verdict.contains(one)), "{}", measured.verdict);
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_long_way_to_a_server_without_nagle_is_named_first() {
-    let way = Way { delay: ms(60), ..Way::default() };
-    names_first("distance", &["The network's round trip costs 12"], || {
-        servers::measured(way, BUSYBOX.promptly())
+fn a_long_path_to_a_server_without_nagle_is_named_first() {
+    let path = RelayedPath { delay: ms(60), ..RelayedPath::default() };
+    names_first("distance", &["The round-trip time of the path costs 12"], || {
+        measured_servers::measured(path, BUSYBOX.promptly())
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_way_that_loses_one_packet_in_fifteen_is_named_first() {
-    let way = Way { delay: ms(10), loses_one_in: Some(15), ..Way::default() };
-    // The verdict depends on the packets that were lost.
-    let beginnings =
-        ["Loss costs", "A lost packet now and then costs", "Waiting for retransmission timers"];
-    names_first("loss", &beginnings, || servers::measured(way, BUSYBOX.promptly()));
+fn a_loss_of_one_packet_in_fifteen_is_named_first() {
+    let path = RelayedPath { delay: ms(10), loses_one_in: Some(15), ..RelayedPath::default() };
+    // The wording of the verdict depends on which packets were lost.
+    let beginnings = [
+        "Packet loss costs",
+        "Occasional packet loss costs",
+        "Waiting for retransmission timeouts costs",
+    ];
+    names_first("loss", &beginnings, || measured_servers::measured(path, BUSYBOX.promptly()));
 }
 
 /// Accepted verdicts for a token bucket in front of a login: an empty bucket resembles a slow line.
-const BUCKET_OF_LOGIN: [&str; 2] = ["A rate limiter on the way costs", "The line costs"];
+const BUCKET_OF_LOGIN: [&str; 2] =
+    ["A rate limiter on the path costs", "The rate of the slowest link costs"];
 /// Accepted verdicts for a token bucket in front of file transfers.
 const BUCKET_OF_FILES: [&str; 2] = [
     "A rate limiter (token bucket) on the path costs",
@@ -143,9 +150,9 @@ const BUCKET_OF_FILES: [&str; 2] = [
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_token_bucket_in_front_of_a_login_is_named_first() {
     let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
-    let way = Way { limit, delay: ms(2), ..Way::default() };
+    let path = RelayedPath { limit, delay: ms(2), ..RelayedPath::default() };
     names_first("tbf of 1 Mbit/s, a login", &BUCKET_OF_LOGIN, || {
-        servers::measured(way, BUSYBOX.promptly())
+        measured_servers::measured(path, BUSYBOX.promptly())
     });
 }
 
@@ -159,58 +166,60 @@ fn a_token_bucket_in_front_of_files_is_named_first() {
     ];
     for (rate, limit, bytes) in limits {
         for delay in [Duration::ZERO, ms(5)] {
-            let way = Way { limit, delay, ..Way::default() };
-            let planted = format!("tbf of {rate} Mbit/s, files, {delay:?}");
+            let path = RelayedPath { limit, delay, ..RelayedPath::default() };
+            let injected = format!("tbf of {rate} Mbit/s, files, {delay:?}");
             let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
-            let measure = || servers::measured_files(way, bytes, words);
-            names_first(&planted, &BUCKET_OF_FILES, measure);
+            let measure = || measured_servers::measured_files(path, bytes, words);
+            names_first(&injected, &BUCKET_OF_FILES, measure);
         }
     }
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn a_small_receive_buffer_of_the_far_side_is_named_first() {
+fn a_small_receive_buffer_of_the_server_is_named_first() {
     let buffers = [Some(4_096), None];
-    let way = Way { buffers, delay: ms(10), ..Way::default() };
+    let path = RelayedPath { buffers, delay: ms(10), ..RelayedPath::default() };
     let words = &["--write", "--bytes", "256K", "--rounds", "1", "ftp://10.0.0.1:2121/incoming/"];
     names_first(
-        "receive buffer of the far side",
+        "receive buffer of the server",
         &["The server's small receive window costs"],
-        || servers::measured_files(way, 1, words),
+        || measured_servers::measured_files(path, 1, words),
     );
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn a_small_receive_buffer_of_this_side_is_named_first() {
+fn a_small_local_receive_buffer_is_named_first() {
     let buffers = [None, Some(4_096)];
-    let way = Way { buffers, delay: ms(10), ..Way::default() };
+    let path = RelayedPath { buffers, delay: ms(10), ..RelayedPath::default() };
     let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
-    names_first("receive buffer of this side", &["This host's small receive window costs"], || {
-        servers::measured_files(way, 200_000, words)
+    names_first("receive buffer of this host", &["This host's small receive window costs"], || {
+        measured_servers::measured_files(path, 200_000, words)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_server_that_takes_a_second_before_it_says_anything_is_named_first() {
-    let server = Telnetd { command: servers::slow_at_first, is_prompt: true };
-    names_first("slow prompt", &["The far side's first question"], || {
-        servers::measured(Way::default(), server)
+fn a_server_that_takes_a_second_before_its_first_output_is_named_first() {
+    let server = Telnetd { command: measured_servers::slow_at_first, is_prompt: true };
+    names_first("slow prompt", &["The remote host's late login prompt costs"], || {
+        measured_servers::measured(RelayedPath::default(), server)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_name_server_that_answers_late_is_named_first() {
-    names_first("name server", &["The name server costs"], || servers::measured_by_name(ms(600)));
+    names_first("name server", &["Name resolution costs"], || {
+        measured_servers::measured_by_name(ms(600))
+    });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_far_side_that_is_late_with_its_handshake_of_tls_is_named_first() {
-    names_first("handshake of TLS", &["The far side's handshake of TLS costs"], || {
-        servers::measured_in_late_tls(ms(800))
+fn a_slow_tls_handshake_of_the_server_is_named_first() {
+    names_first("handshake of TLS", &["The remote host's TLS handshake costs"], || {
+        measured_servers::measured_with_slow_tls(ms(800))
     });
 }

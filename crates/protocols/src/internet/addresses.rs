@@ -7,8 +7,8 @@
 //!
 //! The rules of RFC 6724 for features that a host with one link does not have are left out: home
 //! addresses (4), outgoing interfaces (5), and native transports (destination rule 7). The
-//! preference for temporary addresses (7) is left out as well, because there are none. The policy
-//! table is the default one of section 2.1.
+//! preference for temporary addresses (7) is left out as well, because this host forms none. The
+//! policy table is the default one of section 2.1.
 
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -23,34 +23,35 @@ pub const ADDRESSES_MAX: usize = 32;
 pub struct Address {
     /// The address.
     pub address: IpAddr,
-    /// Length of its network's prefix, in bits.
+    /// Length of the network prefix, in bits.
     pub prefix_len: u8,
     /// State of the address.
     pub state: State,
     /// End of the time in which new connections use it; `None` for no limit.
     pub preferred_until: Option<Instant>,
-    /// End of the time in which it is valid; `None` for no limit.
+    /// End of the time in which the address is valid; `None` for no limit.
     pub valid_until: Option<Instant>,
 }
 
 /// States of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not usable yet: it must be checked that no other host has it.
+    /// Not usable yet: the host must check that no other host has the address.
     Tentative,
     /// Usable without restriction.
     Preferred,
-    /// Usable only for communication that uses it already.
+    /// Usable only for communication that already uses the address.
     Deprecated,
 }
 
 /// Reasons why an address cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddError {
-    /// There are [`ADDRESSES_MAX`] already.
+    /// The host has [`ADDRESSES_MAX`] addresses already.
     Full,
-    /// It is not a unicast address: a group, broadcast, loopback, or the unspecified address.
-    NotOneHost,
+    /// The address is not a unicast address: a group, broadcast, loopback, or the unspecified
+    /// address.
+    NotUnicast,
     /// The prefix is longer than the address.
     PrefixLength,
 }
@@ -76,13 +77,14 @@ impl Address {
     /// Returns an address that is preferred without a time limit.
     #[must_use]
     pub fn lasting(address: IpAddr, prefix_len: u8) -> Self {
-        let (preferred_until, valid_until) = (None, None);
+        let preferred_until = None;
+        let valid_until = None;
         Self { address, prefix_len, state: State::Preferred, preferred_until, valid_until }
     }
 
     /// Returns whether `other` is on the same network.
     #[must_use]
-    pub fn has_in_network(&self, other: IpAddr) -> bool {
+    pub fn is_same_network(&self, other: IpAddr) -> bool {
         is_in_prefix(other, self.address, self.prefix_len)
     }
 }
@@ -98,17 +100,17 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// Returns an error if no host can have it, or the limit is reached.
+    /// Returns an error if no host can have the address, or the limit is reached.
     pub fn add(&mut self, address: Address) -> Result<(), AddError> {
-        let (is_one_host, bits) = match address.address {
+        let (is_unicast, bits) = match address.address {
             IpAddr::V4(v4) => (!matches!(v4.octets(), [0 | 127 | 224..=255, ..]), 32),
             IpAddr::V6(v6) => {
                 let is_none = v6.is_unspecified() || v6.is_loopback() || v6.is_multicast();
                 (!is_none && v6.to_ipv4_mapped().is_none(), 128)
             }
         };
-        if !is_one_host {
-            return Err(AddError::NotOneHost);
+        if !is_unicast {
+            return Err(AddError::NotUnicast);
         }
         if address.prefix_len > bits {
             return Err(AddError::PrefixLength);
@@ -124,7 +126,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// Removes an address and returns whether it was there.
+    /// Removes an address, and returns whether the host had it.
     pub fn remove(&mut self, address: IpAddr) -> bool {
         let before = self.addresses.len();
         self.addresses.retain(|known| known.address != address);
@@ -193,7 +195,8 @@ impl Addresses {
 
 /// Returns the rank of a source, the lowest best: rules 1, 2, 3, 6 and 8 of RFC 6724 §5.
 fn source_rank(source: &Address, destination: IpAddr) -> impl Ord + use<> {
-    let (ours, theirs) = (scope(source.address), scope(destination));
+    let ours = scope(source.address);
+    let theirs = scope(destination);
     // Rule 2: the smallest sufficient scope, else the largest.
     let reach = match ours >= theirs {
         true => (false, ours as u8),
@@ -223,7 +226,8 @@ struct DestinationRank {
 
 impl DestinationRank {
     fn new(destination: IpAddr, source: Option<&Address>) -> Self {
-        let (policy_of_it, scope_of_it) = (policy(destination), scope(destination));
+        let policy_of_it = policy(destination);
+        let scope_of_it = scope(destination);
         let common = source.map_or(0, |source| {
             common_prefix_len(source.address, destination).min(source.prefix_len)
         });
@@ -288,8 +292,8 @@ const POLICIES: [Policy; 8] = [
     row([0xFEC0, 0, 0, 0, 0, 0, 0, 0], 10, 1, 11),
     row([0xFC00, 0, 0, 0, 0, 0, 0, 0], 7, 3, 13),
 ];
-/// The row for all other addresses.
-const POLICY_OF_THE_REST: Policy = row([0; 8], 0, 40, 1);
+/// Policy of the addresses that match no row of the policy table.
+const DEFAULT_POLICY: Policy = row([0; 8], 0, 40, 1);
 
 fn policy(address: IpAddr) -> Policy {
     let address = match address {
@@ -298,7 +302,7 @@ fn policy(address: IpAddr) -> Policy {
     };
     let covers =
         |policy: &&Policy| is_in_prefix(address.into(), policy.prefix.into(), policy.prefix_len);
-    POLICIES.iter().find(covers).copied().unwrap_or(POLICY_OF_THE_REST)
+    POLICIES.iter().find(covers).copied().unwrap_or(DEFAULT_POLICY)
 }
 
 /// Returns whether `address` starts with the first `prefix_len` bits of `prefix`.
@@ -353,7 +357,7 @@ mod tests {
         let refused =
             ["0.0.0.0", "127.0.0.1", "224.0.0.1", "::", "::1", "ff02::1", "::ffff:1.2.3.4"]
                 .map(|text| addresses.add(Address::lasting(ip(text), 8)));
-        assert_eq!(refused, [Err(AddError::NotOneHost); 7]);
+        assert_eq!(refused, [Err(AddError::NotUnicast); 7]);
         let too_long = addresses.add(Address::lasting(ip("10.0.0.1"), 33));
         assert_eq!(too_long, Err(AddError::PrefixLength));
     }

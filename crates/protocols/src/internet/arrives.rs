@@ -4,7 +4,7 @@ use super::icmpv6::Report;
 use super::ipv4::{self, Options};
 use super::ipv6::{self, End, Problem, Refusal};
 use super::reassembly::{Fragment, Key, Outcome, Whole};
-use super::{Audience, Datagram, Header, Internet, Protocol};
+use super::{Datagram, DestinationKind, Header, Internet, Protocol};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
@@ -15,13 +15,13 @@ use core::net::IpAddr;
 pub(super) enum Origin {
     /// From the link.
     Link,
-    /// This host, so that its addresses need no check.
-    Here,
+    /// This host (loopback): the addresses need no check.
+    Loopback,
 }
 
 /// A position in an IPv6 datagram from which its headers are walked on.
 #[derive(Clone, Copy)]
-struct Place {
+struct HeaderPosition {
     next_header: u8,
     at: usize,
     next_header_at: usize,
@@ -93,17 +93,19 @@ impl Internet {
 
     /// Decides whether a host accepts a datagram at all; if not, returns the counter to increment.
     fn accept_v4(&self, header: &Header, origin: Origin) -> Result<(), Counter> {
-        if origin == Origin::Here {
+        if origin == Origin::Loopback {
             return Ok(());
         }
         let is_udp = header.protocol == Protocol::Udp;
-        let is_for_groups = is_udp || self.asked_for.contains(&header.protocol.into());
-        match self.interface.audience(header.destination) {
-            Audience::Us => {}
-            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo to a group MAY be (RFC
-            // 1122 §3.2.2.6), and is: its reply could be used for an attack on the forged source.
-            Audience::Group if is_for_groups && self.interface.is_member(header.destination) => {}
-            Audience::Group | Audience::Other | Audience::Nobody => {
+        let is_for_groups = is_udp || self.registered_protocols.contains(&header.protocol.into());
+        match self.interface.destination_kind(header.destination) {
+            DestinationKind::Local => {}
+            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo request to a group MAY
+            // be discarded (RFC 1122 §3.2.2.6), and is, because its reply could be used for an
+            // attack on the forged source.
+            DestinationKind::Group
+                if is_for_groups && self.interface.is_member(header.destination) => {}
+            DestinationKind::Group | DestinationKind::Other | DestinationKind::Invalid => {
                 return Err(Counter::IpAddressErrors);
             }
         }
@@ -114,15 +116,15 @@ impl Internet {
         if !(self.interface.may_be_source(header.source) || is_udp && knows_no_address) {
             return Err(Counter::IpSourceErrors);
         }
-        // RFC 791 §3.2: a datagram with zero is destroyed. RFC 1122 §3.2.1.7: one with one MUST NOT
-        // be.
+        // RFC 791 §3.2: a datagram with a time to live of zero is destroyed. RFC 1122 §3.2.1.7: a
+        // datagram with a time to live of one MUST NOT be.
         if header.hop_limit == 0 {
             return Err(Counter::IpTimeExceeded);
         }
         Ok(())
     }
 
-    /// Stores a fragment, and returns the whole datagram if it is the last.
+    /// Stores a fragment, and returns the whole datagram if the fragment completes it.
     fn reassemble_v4(
         &mut self,
         packet: Packet,
@@ -175,23 +177,24 @@ impl Internet {
             return drop(packet, counter, pool, cx);
         }
         packet.resize(parsed.total_len);
-        let place = Place {
+        let position = HeaderPosition {
             next_header: parsed.next_header,
             at: ipv6::HEADER_LEN,
             next_header_at: ipv6::NEXT_HEADER_AT,
         };
-        self.walk(packet, &parsed.header, place, pool, cx)
+        self.walk(packet, &parsed.header, position, pool, cx)
     }
 
     fn accept_v6(&self, parsed: &ipv6::Parsed, origin: Origin) -> Result<(), Counter> {
-        if origin == Origin::Here {
+        if origin == Origin::Loopback {
             return Ok(());
         }
-        let (source, destination) = (parsed.header.source, parsed.header.destination.into());
-        match self.interface.audience(destination) {
-            Audience::Us => {}
-            Audience::Group if self.interface.is_member(destination) => {}
-            Audience::Group | Audience::Other | Audience::Nobody => {
+        let source = parsed.header.source;
+        let destination = parsed.header.destination.into();
+        match self.interface.destination_kind(destination) {
+            DestinationKind::Local => {}
+            DestinationKind::Group if self.interface.is_member(destination) => {}
+            DestinationKind::Group | DestinationKind::Other | DestinationKind::Invalid => {
                 return Err(Counter::IpAddressErrors);
             }
         }
@@ -209,15 +212,16 @@ impl Internet {
         &mut self,
         packet: Packet,
         fixed: &ipv6::Header,
-        place: Place,
+        position: HeaderPosition,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let mut place = place;
-        let mut has_fragment_header = place.at > ipv6::HEADER_LEN;
+        let mut position = position;
+        let mut has_fragment_header = position.at > ipv6::HEADER_LEN;
         loop {
-            let rest = packet.data().get(place.at..).unwrap_or_default();
-            let walked = ipv6::walk(place.next_header, rest, place.at, place.next_header_at);
+            let rest = packet.data().get(position.at..).unwrap_or_default();
+            let walked =
+                ipv6::walk(position.next_header, rest, position.at, position.next_header_at);
             let walk = match walked {
                 Ok(walk) => walk,
                 Err(refusal) => {
@@ -225,7 +229,7 @@ impl Internet {
                     return None;
                 }
             };
-            let at = place.at + walk.len;
+            let at = position.at + walk.len;
             let next_header_at = walk.next_header_at;
             match walk.end {
                 End::Upper(protocol) => {
@@ -241,9 +245,10 @@ impl Internet {
                     return drop(packet, Counter::IpHeaderErrors, pool, cx);
                 }
                 End::Fragment(fragment) => {
-                    place = Place { next_header: fragment.next_header, at, next_header_at };
+                    position =
+                        HeaderPosition { next_header: fragment.next_header, at, next_header_at };
                     if !fragment.is_atomic() {
-                        return self.reassemble_v6(packet, fixed, (fragment, place), pool, cx);
+                        return self.reassemble_v6(packet, fixed, (fragment, position), pool, cx);
                     }
                     has_fragment_header = true;
                 }
@@ -251,21 +256,22 @@ impl Internet {
         }
     }
 
-    /// Stores a fragment, and continues the walk after its header if it is the last of a datagram.
+    /// Stores a fragment. If the fragment completes its datagram, continues the walk after the
+    /// fragment header.
     fn reassemble_v6(
         &mut self,
         packet: Packet,
         fixed: &ipv6::Header,
-        (fragment, place): (ipv6::Fragment, Place),
+        (fragment, position): (ipv6::Fragment, HeaderPosition),
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let (headers, data) = packet.data().split_at_checked(place.at).unwrap_or_default();
-        if fragment.offset == 0 && !holds_all_headers(data, place) {
+        let (headers, data) = packet.data().split_at_checked(position.at).unwrap_or_default();
+        if fragment.offset == 0 && !holds_all_headers(data, position) {
             // RFC 7112 §5: such a first fragment is dropped, and SHOULD be reported.
             let refusal = Refusal::Problem {
                 problem: Problem::FirstFragment,
-                pointer: place.at,
+                pointer: position.at,
                 to_groups: false,
             };
             cx.meter.count(Counter::IpFragmentsDropped);
@@ -280,7 +286,7 @@ impl Internet {
             offset: fragment.offset.into(),
             more: fragment.more,
             headers,
-            counted_len: place.at - ipv6::HEADER_LEN - ipv6::FRAGMENT_HEADER_LEN,
+            counted_len: position.at - ipv6::HEADER_LEN - ipv6::FRAGMENT_HEADER_LEN,
             ecn: fixed.dscp_ecn & ECN,
             data,
         };
@@ -288,17 +294,17 @@ impl Internet {
             Outcome::Whole(whole) => {
                 pool.put(packet);
                 let packet = join(&whole, pool, cx)?;
-                let place = place_behind(&whole.headers);
+                let position = position_after_headers(&whole.headers);
                 let parsed = ipv6::Header::parse(packet.data());
-                let Some((place, parsed)) = place.zip(parsed.ok()) else {
+                let Some((position, parsed)) = position.zip(parsed.ok()) else {
                     return drop(packet, Counter::IpHeaderErrors, pool, cx);
                 };
                 let dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
                 let fixed = ipv6::Header { dscp_ecn, ..parsed.header };
-                self.walk(packet, &fixed, place, pool, cx)
+                self.walk(packet, &fixed, position, pool, cx)
             }
             Outcome::Dropped(refusal) => {
-                match problem_of(refusal, place.at) {
+                match problem_of(refusal, position.at) {
                     Some(refusal) => self.refuse(packet, fixed, refusal, pool, cx),
                     None => pool.put(packet),
                 }
@@ -349,7 +355,7 @@ impl Internet {
                 return None;
             }
             Protocol::ICMPV6 if is_v6 => return self.receive_icmpv6(datagram, pool, cx),
-            Protocol::Other(number) if self.asked_for.contains(&number) => {}
+            Protocol::Other(number) if self.registered_protocols.contains(&number) => {}
             Protocol::Icmp | Protocol::Other(_) => {
                 self.report_unknown(datagram, next_header_at, pool, cx);
                 return None;
@@ -378,17 +384,17 @@ fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
 }
 
 /// Returns the position after the headers of a first fragment, which end with its fragment header.
-fn place_behind(headers: &[u8]) -> Option<Place> {
+fn position_after_headers(headers: &[u8]) -> Option<HeaderPosition> {
     let at = headers.len();
     let next_header_at = at.checked_sub(ipv6::FRAGMENT_HEADER_LEN)?;
     let next_header = *headers.get(next_header_at)?;
-    Some(Place { next_header, at, next_header_at })
+    Some(HeaderPosition { next_header, at, next_header_at })
 }
 
 /// Returns whether a first fragment holds all headers including that of its upper-layer protocol,
 /// at least the minimum length of any such header.
-fn holds_all_headers(data: &[u8], place: Place) -> bool {
-    match ipv6::walk(place.next_header, data, place.at, place.next_header_at) {
+fn holds_all_headers(data: &[u8], position: HeaderPosition) -> bool {
+    match ipv6::walk(position.next_header, data, position.at, position.next_header_at) {
         Ok(walk) => {
             let least = match walk.end {
                 End::Upper(Protocol::Tcp) => TCP_HEADER_LEN,
@@ -405,11 +411,11 @@ fn holds_all_headers(data: &[u8], place: Place) -> bool {
 /// Returns the report about a fragment that is invalid by itself (RFC 8200 §4.5); `at` is the
 /// offset of its data.
 fn problem_of(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
-    use super::reassembly::Refusal::{Duplicate, Empty, Misaligned, Spoilt, TooLong};
+    use super::reassembly::Refusal::{Duplicate, Empty, Invalidated, Misaligned, TooLong};
     let pointer = match refusal {
         Misaligned => ipv6::PAYLOAD_LENGTH_AT,
         TooLong => at - ipv6::FRAGMENT_HEADER_LEN + 2,
-        Empty | Duplicate | Spoilt => return None,
+        Empty | Duplicate | Invalidated => return None,
     };
     Some(Refusal::Problem { problem: Problem::Field, pointer, to_groups: false })
 }

@@ -22,7 +22,7 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     let delivered = delivered.filter_map(|(len, fragment): (u16, u16)| {
         let mut bytes = whole.clone();
         bytes[2..4].copy_from_slice(&len.to_be_bytes());
-        // Each belongs to a separate datagram, so that no two are reassembled.
+        // Each fragment belongs to a separate datagram, so that no two are reassembled.
         bytes[4..6].copy_from_slice(&(len * 4 + fragment % 3).to_be_bytes());
         bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
         reseal(&mut bytes);
@@ -106,7 +106,7 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     let mut host = Host::default();
     let cases = (0..=255_u8).flat_map(|kind| (0..=255_u8).map(move |len| (kind, len)));
     let wrong = cases.filter(|(kind, len)| {
-        host.lab.advance_millis(1_000);
+        host.context.advance_millis(1_000);
         let options = [&[*kind, *len], [1; 38].as_slice()].concat();
         let bytes = datagram(&header(Protocol::Udp), &options, &[7; 40]);
         host.refuse(&bytes);
@@ -165,18 +165,18 @@ fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
     let mut host = Host::default();
     let ours = Header { source: OURS, destination: THEIRS, ..header(Protocol::Icmp) };
     let quoted = datagram(&ours, &[0x44; 40], b"12345678");
-    let told = (0..quoted.len()).filter(|len| {
+    let reported = (0..quoted.len()).filter(|len| {
         let error = message(UNREACHABLE, &quoted[..*len]);
         host.receive(&datagram(&header(Protocol::Icmp), &[], &error));
         host.internet.event().is_some()
     });
-    assert_eq!(told.count(), 0);
+    assert_eq!(reported.count(), 0);
     assert_eq!(host.counted(Counter::IcmpErrors), quoted.len() as u64);
 }
 
 // attack row 14
 #[test]
-fn row_14_an_echo_to_everybody_or_to_a_group_is_not_answered() {
+fn row_14_an_echo_request_to_broadcast_or_multicast_is_not_answered() {
     let mut host = Host::default();
     let groups = [[255; 4], [10, 0, 0, 255], [10, 0, 0, 0], [224, 0, 0, 1], [239, 1, 2, 3]];
     let answered = groups.iter().filter(|group| {
@@ -213,8 +213,9 @@ fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
 // attack row 19
 #[test]
 fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
-    let (mut quiet, mut busy) = (Host::default(), Host::default());
-    // Both have drawn as many random numbers when the other host's turn comes.
+    let mut quiet = Host::default();
+    let mut busy = Host::default();
+    // Before the errors for the other host, both test hosts have drawn the same random numbers.
     errors_for(&mut quiet, THEIRS, 1);
     errors_for(&mut busy, THEIRS, 1000);
     let other = Ipv4Addr::new(10, 0, 0, 3);
@@ -263,7 +264,7 @@ fn row_19_a_full_queue_of_answers_does_not_always_drop_the_last() {
 fn row_19_a_host_gets_one_more_error_a_second() {
     let mut host = Host::default();
     errors_for(&mut host, THEIRS, 100);
-    host.lab.advance_millis(3_500);
+    host.context.advance_millis(3_500);
     assert_eq!(errors_for(&mut host, THEIRS, 100), 3);
 }
 

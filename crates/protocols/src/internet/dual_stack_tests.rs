@@ -54,24 +54,25 @@ proptest! {
             host.refuse(&datagram_v6(next_header, &payload));
         }
         while host.transmit().is_some() {}
-        host.lab.advance_millis(60_000);
-        host.internet.timeout(&mut host.pool, &mut host.lab.cx());
+        host.context.advance_millis(60_000);
+        host.internet.timeout(&mut host.pool, &mut host.context.cx());
         while host.transmit().is_some() {}
         prop_assert_eq!((host.pool.lent(), host.internet.reassembler.bytes()), (0, 0));
     }
 
     #[test]
-    fn what_is_sent_in_fragments_arrives_whole_in_any_order(
+    fn fragments_are_reassembled_in_any_order(
         data in prop::collection::vec(any::<u8>(), 1..12_000),
         is_v6: bool,
         seed: u64,
     ) {
-        let (mut host, mut them) = (Host::default(), them());
+        let mut host = Host::default();
+        let mut them = them();
         let destination = if is_v6 { THEIRS_V6.into() } else { IpAddr::V4(THEIRS) };
         let mut sent = host.send(&data, destination, Protocol::Udp);
         prop_assert!(sent.iter().all(|bytes| bytes.len() <= 1500));
-        let mut chance = crate::chance::Chance::from_seed(seed);
-        sent.sort_by_cached_key(|_| chance.next_u64());
+        let mut rng = crate::rng::Rng::from_seed(seed);
+        sent.sort_by_cached_key(|_| rng.next_u64());
         prop_assert_eq!(delivered(&mut them, &sent), Some(data));
         prop_assert_eq!((host.pool.lent(), them.pool.lent()), (0, 0));
         prop_assert!(them.internet.reassembler.is_empty());
@@ -122,12 +123,14 @@ fn an_echo_of_ipv6_is_answered_from_the_address_that_was_asked() {
 }
 
 #[test]
-fn an_echo_of_ipv6_that_comes_back_is_told_with_its_round_trip() {
-    let (mut host, mut them) = (Host::default(), them());
-    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+fn an_ipv6_echo_reply_is_reported_with_its_round_trip() {
+    let mut host = Host::default();
+    let mut them = them();
+    let pool = &mut host.pool;
+    let cx = &mut host.context.cx();
     let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 56, pool, cx);
     them.receive(made.unwrap().unwrap().data());
-    host.lab.advance_millis(25);
+    host.context.advance_millis(25);
     host.receive(&them.transmit().unwrap());
     let Some(Event::EchoReply(reply)) = host.internet.event() else { panic!("an echo reply") };
     assert_eq!(reply.round_trip, Duration::from_millis(25));
@@ -136,8 +139,10 @@ fn an_echo_of_ipv6_that_comes_back_is_told_with_its_round_trip() {
 
 #[test]
 fn an_echo_longer_than_the_link_takes_goes_and_comes_in_fragments() {
-    let (mut host, mut them) = (Host::default(), them());
-    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let mut host = Host::default();
+    let mut them = them();
+    let pool = &mut host.pool;
+    let cx = &mut host.context.cx();
     let made = host.internet.make_echo_request(THEIRS.into(), 7, 1, 4000, pool, cx);
     assert!(made.unwrap().is_none());
     let requests: Vec<_> = core::iter::from_fn(|| host.transmit()).collect();
@@ -202,12 +207,12 @@ fn an_unknown_option_is_reported_or_not_as_it_asks() {
 #[test]
 fn a_protocol_that_was_asked_for_is_delivered() {
     let mut host = Host::default();
-    assert!(host.internet.ask_for(89) && !host.internet.ask_for(6));
+    assert!(host.internet.register_protocol(89) && !host.internet.register_protocol(6));
     let v4 = datagram(&header(Protocol::Other(89)), &[], b"four");
     let v6 = datagram_v6(89, b"six.");
     assert_eq!(delivered(&mut host, &[v4]).unwrap(), b"four");
     assert_eq!(delivered(&mut host, &[v6]).unwrap(), b"six.");
-    host.internet.stop_asking_for(89);
+    host.internet.unregister_protocol(89);
     host.receive(&datagram_v6(89, b"six."));
     assert_eq!(host.counted(Counter::IpProtocolsUnknown), 1);
 }
@@ -226,13 +231,14 @@ fn neighbor_discovery_from_the_link_is_given_on_and_from_beyond_it_is_dropped() 
 }
 
 #[test]
-fn what_is_sent_to_ourselves_comes_back_without_the_link() {
+fn datagrams_to_our_own_address_are_looped_back_without_the_link() {
     let mut host = Host::default();
     let ours =
         [OURS.into(), OURS_V6.into(), Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let back = ours.map(|ours: IpAddr| {
         let sent = host.send(b"data", ours, Protocol::Udp);
-        let datagram = host.internet.receive_looped(&mut host.pool, &mut host.lab.cx()).unwrap();
+        let datagram =
+            host.internet.receive_looped(&mut host.pool, &mut host.context.cx()).unwrap();
         let is_ours = datagram.header.source == ours && datagram.packet.data() == b"data";
         host.pool.put(datagram.packet);
         sent.is_empty() && is_ours
@@ -244,11 +250,12 @@ fn what_is_sent_to_ourselves_comes_back_without_the_link() {
 #[test]
 fn an_echo_to_ourselves_is_answered_by_ourselves() {
     let mut host = Host::default();
-    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let pool = &mut host.pool;
+    let cx = &mut host.context.cx();
     let made = host.internet.make_echo_request(Ipv6Addr::LOCALHOST.into(), 7, 1, 56, pool, cx);
     assert!(made.unwrap().is_none());
     while host.internet.has_looped() {
-        let delivered = host.internet.receive_looped(&mut host.pool, &mut host.lab.cx());
+        let delivered = host.internet.receive_looped(&mut host.pool, &mut host.context.cx());
         assert!(delivered.is_none());
     }
     assert!(matches!(host.internet.event(), Some(Event::EchoReply(_))));
@@ -256,7 +263,7 @@ fn an_echo_to_ourselves_is_answered_by_ourselves() {
 }
 
 #[test]
-fn what_comes_from_the_link_for_or_from_loopback_is_dropped() {
+fn loopback_addresses_received_from_the_link_are_dropped() {
     let mut host = Host::default();
     let local = Ipv4Addr::LOCALHOST;
     let v4 = [
@@ -282,7 +289,8 @@ fn nothing_leaves_without_a_route_or_from_an_address_that_is_not_ours() {
     let mut refused = |source: IpAddr, destination: IpAddr| {
         let packet = host.packet(b"data");
         let header = Header { source, ..Header::to(destination, Protocol::Udp) };
-        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        let pool = &mut host.pool;
+        let cx = &mut host.context.cx();
         host.internet.send(packet, header, pool, cx).err()
     };
     assert_eq!(refused(everywhere, THEIRS_V6.into()), Some(SendError::NoRoute));
@@ -294,7 +302,7 @@ fn nothing_leaves_without_a_route_or_from_an_address_that_is_not_ours() {
 }
 
 #[test]
-fn who_has_no_address_asks_everybody_for_one() {
+fn a_host_without_an_address_broadcasts_its_request() {
     let mut host = Host::default();
     host.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
     let sent = host.send(b"discover", Ipv4Addr::BROADCAST.into(), Protocol::Udp);
@@ -305,13 +313,13 @@ fn who_has_no_address_asks_everybody_for_one() {
 #[test]
 fn a_lowered_path_mtu_cuts_datagrams_but_never_segments() {
     let mut host = Host::default();
-    let lowered = host.internet.lower_path_mtu(THEIRS.into(), 1000, &mut host.lab.cx());
+    let lowered = host.internet.lower_path_mtu(THEIRS.into(), 1000, &mut host.context.cx());
     assert_eq!(lowered, Some(1000));
     let udp = host.send(&[7; 1400], THEIRS.into(), Protocol::Udp);
     assert!(udp.len() == 2 && udp.iter().all(|bytes| bytes.len() <= 1000));
     assert_eq!(host.send(&[7; 1400], THEIRS.into(), Protocol::Tcp).len(), 1);
-    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.lab.now), 1000);
-    let later = host.lab.now + Duration::from_secs(600);
+    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.context.now), 1000);
+    let later = host.context.now + Duration::from_secs(600);
     assert_eq!(host.internet.mtu_to(THEIRS.into(), later), 1500);
 }
 
@@ -319,28 +327,29 @@ fn a_lowered_path_mtu_cuts_datagrams_but_never_segments() {
 #[test]
 fn below_the_floor_of_ipv4_routers_may_cut() {
     let mut host = Host::default();
-    host.internet.lower_path_mtu(THEIRS.into(), 68, &mut host.lab.cx());
+    host.internet.lower_path_mtu(THEIRS.into(), 68, &mut host.context.cx());
     let sent = host.send(&[7; 100], THEIRS.into(), Protocol::Tcp);
     let header = ipv4::Header::parse(&sent[0]).unwrap().header;
     assert!(!header.dont_fragment && header.identification != 0);
-    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.lab.now), 552);
+    assert_eq!(host.internet.mtu_to(THEIRS.into(), host.context.now), 552);
 }
 
 #[test]
 fn packet_too_big_about_our_echo_lowers_the_path_mtu_and_about_no_echo_does_not() {
     let mut host = Host::default();
-    let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+    let pool = &mut host.pool;
+    let cx = &mut host.context.cx();
     let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 1400, pool, cx);
     let mut quoted = made.unwrap().unwrap().data()[..60].to_vec();
-    let mut tell = |quoted: &[u8]| {
+    let mut path_mtu_after = |quoted: &[u8]| {
         let error = message_v6([2, 0, 0, 0, 0, 0, 5, 0x14], quoted);
         host.receive(&datagram_v6(ICMPV6, &error));
-        host.internet.mtu_to(THEIRS_V6.into(), host.lab.now)
+        host.internet.mtu_to(THEIRS_V6.into(), host.context.now)
     };
     let honest = quoted.clone();
     // Another sequence number.
     quoted[47] = 9;
-    assert_eq!((tell(&quoted), tell(&honest)), (1500, 1300));
+    assert_eq!((path_mtu_after(&quoted), path_mtu_after(&honest)), (1500, 1300));
     assert_eq!(host.counted(Counter::IpPathMtusLowered), 1);
 }
 
@@ -357,15 +366,15 @@ fn a_router_that_says_no_mtu_is_taken_to_mean_the_next_plateau() {
 
 // req RFC1122:3.4-MUST-5
 #[test]
-fn an_error_about_our_first_fragment_is_told_and_about_a_later_one_is_not() {
+fn an_error_about_our_first_fragment_is_reported_and_about_a_later_one_is_not() {
     let mut host = Host::default();
     let sent = host.send(&[7; 3000], THEIRS_V6.into(), Protocol::Udp);
-    let told = [&sent[0], &sent[1]].map(|bytes| {
+    let is_reported = [&sent[0], &sent[1]].map(|bytes| {
         let error = message_v6([1, 4, 0, 0, 0, 0, 0, 0], &bytes[..100]);
         host.receive(&datagram_v6(ICMPV6, &error));
         host.internet.event().is_some()
     });
-    assert_eq!(told, [true, false]);
+    assert_eq!(is_reported, [true, false]);
 }
 
 #[test]
@@ -387,16 +396,17 @@ fn a_datagram_of_fragments_has_the_header_of_the_first_and_the_congestion_of_any
 
 // req RFC1122:3.3.2-MUST-4
 #[test]
-fn a_datagram_whose_rest_never_comes_is_told_after_60_seconds() {
+fn an_incomplete_datagram_is_reported_after_60_seconds() {
     let mut host = Host::default();
     host.receive(&fragment_v6(0, true, &[7; 1000]));
     let first = ipv4::Header { dont_fragment: false, ..header(Protocol::Udp) };
     let first = [first.emit_fragment(1020, 0, true).as_slice(), &[7; 1000]].concat();
     host.receive(&first);
     assert_eq!(host.internet.deadline(), Some(Instant::ZERO + Duration::from_secs(60)));
-    host.lab.advance_millis(60_000);
-    host.internet.timeout(&mut host.pool, &mut host.lab.cx());
-    let (v6, v4) = (host.transmit().unwrap(), host.transmit().unwrap());
+    host.context.advance_millis(60_000);
+    host.internet.timeout(&mut host.pool, &mut host.context.cx());
+    let v6 = host.transmit().unwrap();
+    let v4 = host.transmit().unwrap();
     assert_eq!((&v6[40..42], v6.len()), ([3, 1].as_slice(), 40 + 8 + 48 + 1000));
     assert_eq!((&v4[20..22], &v4[28..]), ([11, 1].as_slice(), &first[..28]));
     assert_eq!((host.pool.lent(), host.internet.deadline()), (0, None));
@@ -408,7 +418,8 @@ fn no_more_than_four_datagrams_are_being_cut() {
     let refused = [(); 5].map(|()| {
         let packet = host.packet(&[7; 3000]);
         let header = Header::to(THEIRS.into(), Protocol::Udp);
-        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        let pool = &mut host.pool;
+        let cx = &mut host.context.cx();
         host.internet.send(packet, header, pool, cx).err()
     });
     assert_eq!(refused, [None, None, None, None, Some(SendError::NoBuffer)]);
@@ -421,10 +432,10 @@ fn fragments_wait_for_a_packet_and_are_no_output_before() {
     let mut host = Host { pool: Pool::new(2, 1600), ..Host::default() };
     let packet = host.packet(&[7; 3000]);
     let header = Header::to(THEIRS.into(), Protocol::Udp);
-    host.internet.send(packet, header, &mut host.pool, &mut host.lab.cx()).unwrap();
-    let first = host.internet.transmit(&mut host.pool, &mut host.lab.cx()).unwrap();
+    host.internet.send(packet, header, &mut host.pool, &mut host.context.cx()).unwrap();
+    let first = host.internet.transmit(&mut host.pool, &mut host.context.cx()).unwrap();
     assert!(!host.internet.has_output(&host.pool));
-    assert!(host.internet.transmit(&mut host.pool, &mut host.lab.cx()).is_none());
+    assert!(host.internet.transmit(&mut host.pool, &mut host.context.cx()).is_none());
     host.pool.put(first);
     assert!(host.internet.has_output(&host.pool));
     assert_eq!(core::iter::from_fn(|| host.transmit()).count(), 2);
@@ -432,7 +443,7 @@ fn fragments_wait_for_a_packet_and_are_no_output_before() {
 
 // attack row 2
 #[test]
-fn a_fragment_of_ipv6_that_ends_beyond_the_longest_payload_is_told_where_it_says_so() {
+fn an_ipv6_fragment_that_ends_beyond_the_longest_payload_is_reported_at_its_offset_field() {
     let mut host = Host::default();
     host.receive(&fragment_v6(65_528, false, &[7; 16]));
     assert_eq!(host.transmit().unwrap()[40..42], [4, 0]);
@@ -550,7 +561,7 @@ fn an_atomic_fragment_has_nothing_to_do_with_other_fragments_of_its_name() {
 
 // attack row 17
 #[test]
-fn a_first_fragment_of_ipv6_in_which_the_headers_do_not_end_is_dropped_and_told() {
+fn an_ipv6_first_fragment_with_incomplete_headers_is_dropped_and_reported() {
     let mut host = Host::default();
     let fragment = ipv6::Fragment { next_header: TCP, offset: 0, more: true, identification: 1 };
     let bytes = datagram_v6(44, &[fragment.emit().as_slice(), &[7; 16]].concat());
@@ -572,6 +583,6 @@ fn a_flood_of_closed_ports_of_ipv6_gets_a_few_errors_and_then_one_a_second() {
         answered.count()
     };
     assert!((4..=12).contains(&errors(&mut host)));
-    host.lab.advance_millis(3_500);
+    host.context.advance_millis(3_500);
     assert_eq!(errors(&mut host), 3);
 }

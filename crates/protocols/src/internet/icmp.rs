@@ -1,10 +1,10 @@
 //! ICMP messages (RFC 792): parsing and construction.
 //!
 //! A host answers echo requests, learns from the errors that routers and other hosts send about its
-//! datagrams, and sends Destination Unreachable about theirs. Source quench is ignored (RFC 6633),
-//! and so are redirects and the obsolete queries, because there is only one link. A message is
-//! never read beyond its bytes, whatever its length fields say. The engine in the parent module
-//! decides when to send an answer and to which host.
+//! datagrams, and sends Destination Unreachable about datagrams of others. Source quench is ignored
+//! (RFC 6633), and so are redirects and the obsolete queries, because there is only one link. A
+//! message is never read beyond its bytes, whatever its length fields say. The engine in the parent
+//! module decides when to send an answer and to which host.
 
 use super::ipv4::{Header, Parsed, Protocol};
 use crate::checksum::Sum;
@@ -82,20 +82,20 @@ pub enum ErrorKind {
     Unreachable(Unreachable),
     /// The datagram is longer than the MTU of a link on its path, and has DF set (RFC 1191).
     FragmentationNeeded {
-        /// The MTU of the link in bytes, if the router provides it. It must not be trusted below a
-        /// length that the transport knows to pass (RFC 5927 §7).
+        /// The MTU of the link in bytes, if the router provides it. The value must not be trusted
+        /// below a length that the transport knows to pass (RFC 5927 §7).
         next_hop_mtu: Option<u16>,
     },
     /// The time to live expired.
     TimeExceeded,
-    /// A host or router rejected its header.
+    /// A host or router rejected the header of the datagram.
     ParameterProblem,
 }
 
 /// An error about a datagram with a local source address.
 ///
-/// Anyone can forge one: a transport accepts it only if `first_bytes` match data that it has in
-/// flight (RFC 5927 §4.1).
+/// Anyone can forge such an error: a transport accepts it only if `first_bytes` match data that it
+/// has in flight (RFC 5927 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
     /// The kind of error.
@@ -108,7 +108,7 @@ pub struct IcmpError {
     pub source: IpAddr,
     /// The destination of the datagram.
     pub destination: IpAddr,
-    /// The first bytes of its payload: ports, and TCP's sequence number.
+    /// The first bytes of the datagram's payload: ports, and TCP's sequence number.
     pub first_bytes: [u8; QUOTED_LEN],
 }
 
@@ -217,7 +217,8 @@ pub(super) fn make_reply(message: &mut [u8]) {
 
 /// Returns the header of an echo request without its checksum.
 pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
-    let ([i0, i1], [s0, s1]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
+    let [i0, i1] = identifier.to_be_bytes();
+    let [s0, s1] = sequence.to_be_bytes();
     [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
 }
 

@@ -1,18 +1,18 @@
 //! ICMPv6 messages (RFC 4443): parsing and construction.
 //!
 //! As in ICMP, a host answers echo requests, learns from errors about its datagrams and sends
-//! errors about others'. The differences: the checksum covers a pseudo header; an error quotes as
-//! much as fits into the minimum MTU; Packet Too Big is a type of its own; and Neighbor Discovery
-//! (RFC 4861) uses the same messages and is only recognized here. Listener reports and node
-//! information queries are ignored.
+//! errors about datagrams of others. The differences: the checksum covers a pseudo header; an error
+//! quotes as much as fits into the minimum MTU; Packet Too Big is a type of its own; and Neighbor
+//! Discovery (RFC 4861) uses the same messages and is only recognized here. Listener reports and
+//! node information queries are ignored.
 //!
 //! Errors are expressed in the types of [`super::icmp`], so that a transport need not distinguish
-//! the two. The engine in the parent module decides when to send an answer and to which host, by
-//! the rule of [`may_report`].
+//! the versions of IP. The engine in the parent module decides when to send an answer and to which
+//! host, by the rule of [`may_report`].
 
 use super::icmp::{ErrorKind, QUOTED_LEN, Unreachable};
 use super::ipv4::Protocol;
-use super::ipv6::{self, Problem, Quoted};
+use super::ipv6::{self, Problem, QuotedHeaders};
 use core::net::Ipv6Addr;
 
 /// Length of the header in front of the data of every message used here, in bytes.
@@ -56,7 +56,7 @@ pub enum Message {
         /// The kind of error.
         kind: ErrorKind,
         /// The headers of the datagram.
-        quoted: Quoted,
+        quoted: QuotedHeaders,
         /// The first bytes after those headers.
         first_bytes: [u8; QUOTED_LEN],
     },
@@ -146,7 +146,7 @@ fn unreachable_of(code: u8) -> Unreachable {
 pub enum Report {
     /// The datagram could not be delivered.
     Unreachable(Unreachable),
-    /// The datagram is longer than the MTU of the next link, in bytes.
+    /// The datagram is longer than this MTU of the next link, in bytes.
     PacketTooBig(u32),
     /// The rest of the datagram's fragments did not arrive in time.
     ReassemblyTimeExceeded,
@@ -154,7 +154,7 @@ pub enum Report {
     ParameterProblem {
         /// The kind of problem.
         problem: Problem,
-        /// Its offset from the start of the datagram, in bytes.
+        /// Offset of the problem from the start of the datagram, in bytes.
         pointer: u32,
     },
 }
@@ -180,8 +180,8 @@ impl Report {
         [message_type, code, 0, 0, f0, f1, f2, f3]
     }
 
-    /// Returns whether it may be sent about a datagram to a group (RFC 4443 §2.4 e.3). `to_groups`
-    /// is true if the option requests that.
+    /// Returns whether this error may be sent about a datagram to a group (RFC 4443 §2.4 e.3).
+    /// `to_groups` is true if the unknown option requests an error even for a group.
     fn reaches_groups(self, to_groups: bool) -> bool {
         match self {
             Self::PacketTooBig(_) => true,
@@ -229,7 +229,8 @@ pub(super) fn make_reply(message: &mut [u8]) {
 
 /// Returns the header of an echo request without its checksum.
 pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
-    let ([i0, i1], [s0, s1]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
+    let [i0, i1] = identifier.to_be_bytes();
+    let [s0, s1] = sequence.to_be_bytes();
     [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
 }
 
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_four_errors_are_told_in_the_words_of_icmp() {
+    fn the_four_errors_are_reported_as_icmp_messages() {
         assert_eq!(kind_of([1, 4, 0, 0, 0, 0, 0, 0]), ErrorKind::Unreachable(Unreachable::Port));
         let next_hop_mtu = Some(1400);
         assert_eq!(
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbor_discovery_is_told_apart_and_listener_queries_are_ignored() {
+    fn neighbor_discovery_is_recognized_and_listener_queries_are_ignored() {
         let read = [133, 137, 130].map(|kind| parse(&sealed([kind, 0, 0, 0, 0, 0, 0, 0], &[])));
         let discovery = Ok(Message::NeighborDiscovery);
         assert_eq!(read, [discovery, discovery, Ok(Message::Ignored)]);

@@ -1,14 +1,15 @@
 //! The identification of datagrams that may be fragmented (RFC 6864, RFC 7739).
 //!
-//! A datagram with DF, or an unfragmented one in IPv6, needs none and has 0. For all others the
-//! numbers of one destination must not repeat soon, and must reveal nothing about those of another:
-//! a shared counter would let any host count the datagrams sent to others (CVE-2019-10638), and a
-//! predictable number would let an attacker disrupt reassembly. The numbers of a destination
-//! therefore start at a keyed hash of the two ends, and their progress is kept in one of a table of
-//! counters chosen by another keyed hash (RFC 7739 §5.3). A destination that shares a counter sees
-//! random steps, and cannot determine with which other destination it shares the counter.
+//! A datagram with DF, or an unfragmented IPv6 datagram, needs no identification and has 0. For all
+//! others the identifications of one destination must not repeat soon, and must reveal nothing
+//! about those of another destination: a shared counter would let any host count the datagrams sent
+//! to others (CVE-2019-10638), and a predictable number would let an attacker disrupt reassembly.
+//! The identifications of a destination therefore start at a keyed hash of the two ends, and their
+//! progress is kept in one of a table of counters chosen by another keyed hash (RFC 7739 §5.3). A
+//! destination that shares a counter sees random steps, and cannot determine with which other
+//! destination it shares the counter.
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::hash::Hasher;
@@ -28,8 +29,8 @@ pub(super) struct Identifications {
 }
 
 impl Identifications {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        let key = (chance.next_u64(), chance.next_u64());
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let key = (rng.next_u64(), rng.next_u64());
         Self { key, counters: vec![0; COUNTERS].into() }
     }
 
@@ -40,12 +41,12 @@ impl Identifications {
         source: IpAddr,
         destination: IpAddr,
         protocol: u8,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> u32 {
         let hash = self.hash(source, destination, protocol);
         let [h0, h1, h2, h3, p0, p1, ..] = hash.to_be_bytes();
         let place = usize::from(u16::from_be_bytes([p0, p1])) % COUNTERS;
-        let step = u32::try_from(1 + chance.below(STEP_MAX)).unwrap_or(1);
+        let step = u32::try_from(1 + rng.below(STEP_MAX)).unwrap_or(1);
         let Some(counter) = self.counters.get_mut(place) else { return 0 };
         *counter = counter.wrapping_add(step);
         u32::from_be_bytes([h0, h1, h2, h3]).wrapping_add(*counter)
@@ -78,21 +79,21 @@ mod tests {
 
     #[test]
     fn the_identifications_of_one_destination_do_not_repeat_within_8000() {
-        let mut chance = Chance::from_seed(1);
-        let mut ids = Identifications::draw(&mut chance);
+        let mut rng = Rng::from_seed(1);
+        let mut ids = Identifications::draw(&mut rng);
         let seen: BTreeSet<u32> =
-            (0..8_000).map(|_| ids.next(OURS, to(9), 17, &mut chance) & 0xFFFF).collect();
+            (0..8_000).map(|_| ids.next(OURS, to(9), 17, &mut rng) & 0xFFFF).collect();
         assert_eq!(seen.len(), 8_000);
     }
 
     // attack row 18
     #[test]
     fn the_first_identifications_of_neighbouring_destinations_are_spread_evenly() {
-        let mut chance = Chance::from_seed(1);
-        let mut ids = Identifications::draw(&mut chance);
+        let mut rng = Rng::from_seed(1);
+        let mut ids = Identifications::draw(&mut rng);
         let mut bins = [0_u32; 256];
         for n in 0..65_536 {
-            let id = ids.next(OURS, to(n), 17, &mut chance) & 0xFFFF;
+            let id = ids.next(OURS, to(n), 17, &mut rng) & 0xFFFF;
             bins[usize::try_from(id >> 8).unwrap()] += 1;
         }
         // Chi-square with 255 degrees of freedom: a random value exceeds 331 once in a thousand
@@ -106,9 +107,9 @@ mod tests {
     fn the_distance_between_two_destinations_is_spread_evenly_over_seeds() {
         let mut bins = [0_u32; 16];
         for seed in 0..4_096 {
-            let mut chance = Chance::from_seed(seed);
-            let mut ids = Identifications::draw(&mut chance);
-            let [one, two] = [1, 2].map(|n| ids.next(OURS, to(n), 17, &mut chance));
+            let mut rng = Rng::from_seed(seed);
+            let mut ids = Identifications::draw(&mut rng);
+            let [one, two] = [1, 2].map(|n| ids.next(OURS, to(n), 17, &mut rng));
             bins[usize::try_from(one.wrapping_sub(two) >> 28).unwrap()] += 1;
         }
         // 15 degrees of freedom: a random value exceeds 37.7 once in a thousand times.

@@ -17,41 +17,41 @@ pub(super) struct Interface {
 
 /// The hosts that a destination address denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Audience {
+pub(super) enum DestinationKind {
     /// This host only.
-    Us,
+    Local,
     /// All hosts on the local network, or the members of a group.
     Group,
     /// One other host.
     Other,
-    /// No host: an address that is not allowed as a destination on a link.
-    Nobody,
+    /// No host, because no host on a link may have the address.
+    Invalid,
 }
 
 impl Interface {
-    /// Returns the audience of a destination.
-    pub(super) fn audience(&self, destination: IpAddr) -> Audience {
+    /// Returns the kind of a destination.
+    pub(super) fn destination_kind(&self, destination: IpAddr) -> DestinationKind {
         if self.addresses.contains(destination) {
-            return Audience::Us;
+            return DestinationKind::Local;
         }
         let (is_group, is_reserved) = match destination {
             IpAddr::V4(v4) => (v4.is_multicast() || self.is_broadcast(v4), is_reserved_v4(v4)),
             IpAddr::V6(v6) => (v6.is_multicast(), is_reserved_v6(v6)),
         };
         match (is_group, is_reserved) {
-            (true, _) => Audience::Group,
-            (false, true) => Audience::Nobody,
-            (false, false) => Audience::Other,
+            (true, _) => DestinationKind::Group,
+            (false, true) => DestinationKind::Invalid,
+            (false, false) => DestinationKind::Other,
         }
     }
 
     /// Returns whether a datagram from the link may have this source: a unicast address of another
     /// host.
     pub(super) fn may_be_source(&self, source: IpAddr) -> bool {
-        self.audience(source) == Audience::Other
+        self.destination_kind(source) == DestinationKind::Other
     }
 
-    /// Returns whether this host is in a group, or in the audience of a broadcast.
+    /// Returns whether this host is in a group, or receives a broadcast address.
     pub(super) fn is_member(&self, group: IpAddr) -> bool {
         let is_everybody = match group {
             IpAddr::V4(v4) => v4 == Ipv4Addr::new(224, 0, 0, 1) || !v4.is_multicast(),
@@ -79,8 +79,8 @@ impl Interface {
         self.groups.retain(|known| *known != group);
     }
 
-    /// Returns whether the last 24 bits are those of a local address, even a tentative one: a host
-    /// that has it already answers there.
+    /// Returns whether the last 24 bits of a group are those of a local address, even a tentative
+    /// one: a host that already has the address answers there.
     fn is_solicited(&self, group: Ipv6Addr) -> bool {
         const LAST_24: u128 = 0x00FF_FFFF;
         self.addresses.as_slice().iter().any(|ours| match ours.address {
@@ -96,7 +96,8 @@ impl Interface {
             // A network of one or two addresses has no broadcast address (RFC 3021).
             IpAddr::V4(v4) if ours.prefix_len < 31 => {
                 let hosts = u32::MAX.checked_shr(u32::from(ours.prefix_len)).unwrap_or(0);
-                let (v4, address) = (v4.to_bits(), address.to_bits());
+                let v4 = v4.to_bits();
+                let address = address.to_bits();
                 address == v4 | hosts || address == v4 & !hosts
             }
             _ => false,
@@ -136,12 +137,16 @@ mod tests {
     fn the_broadcast_addresses_of_our_network_mean_a_group() {
         let interface = with("10.0.0.1", 24);
         let groups = ["10.0.0.255", "10.0.0.0", "255.255.255.255", "224.0.0.1"];
-        assert!(groups.iter().all(|group| interface.audience(ip(group)) == Audience::Group));
+        assert!(
+            groups
+                .iter()
+                .all(|group| interface.destination_kind(ip(group)) == DestinationKind::Group)
+        );
     }
 
     #[test]
     fn the_broadcast_address_of_another_network_means_one_other_host() {
-        assert_eq!(with("10.0.0.1", 24).audience(ip("10.0.1.255")), Audience::Other);
+        assert_eq!(with("10.0.0.1", 24).destination_kind(ip("10.0.1.255")), DestinationKind::Other);
     }
 
     #[test]
@@ -151,15 +156,15 @@ mod tests {
 
     // req RFC1122:3.2.1.3-MUST-1, RFC1122:3.2.2.9-MUST-2
     #[test]
-    fn a_prefix_of_32_bits_and_one_of_none_are_both_possible() {
+    fn prefixes_of_32_and_0_bits_are_accepted() {
         assert!(with("10.0.0.1", 32).may_be_source(ip("10.0.0.2")));
         assert!(with("10.0.0.1", 0).may_be_source(ip("10.0.0.2")));
     }
 
     #[test]
     fn without_an_address_nothing_is_for_us() {
-        let audience = Interface::default().audience(ip("0.0.0.0"));
-        assert_eq!(audience, Audience::Nobody);
+        let destination_kind = Interface::default().destination_kind(ip("0.0.0.0"));
+        assert_eq!(destination_kind, DestinationKind::Invalid);
     }
 
     #[test]
@@ -169,15 +174,18 @@ mod tests {
             interface.addresses.add(Address::lasting(ip(address), 24)).unwrap();
         }
         let all = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "fe80::1"];
-        assert!(all.iter().all(|ours| interface.audience(ip(ours)) == Audience::Us));
-        assert_eq!(interface.audience(ip("2001:db8::2")), Audience::Other);
+        assert!(
+            all.iter().all(|ours| interface.destination_kind(ip(ours)) == DestinationKind::Local)
+        );
+        assert_eq!(interface.destination_kind(ip("2001:db8::2")), DestinationKind::Other);
     }
 
     #[test]
-    fn nobody_on_a_link_has_a_loopback_or_mapped_address_of_ipv6() {
+    fn no_host_on_a_link_has_a_loopback_or_mapped_ipv6_address() {
         let interface = with("2001:db8::1", 64);
-        let nobody = ["::", "::1", "::ffff:10.0.0.1"].map(|text| interface.audience(ip(text)));
-        assert_eq!(nobody, [Audience::Nobody; 3]);
+        let invalid =
+            ["::", "::1", "::ffff:10.0.0.1"].map(|text| interface.destination_kind(ip(text)));
+        assert_eq!(invalid, [DestinationKind::Invalid; 3]);
     }
 
     #[test]
@@ -192,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_group_is_joined_and_left() {
-        let (mut interface, group) = (with("10.0.0.1", 24), ip("239.1.2.3"));
+        let mut interface = with("10.0.0.1", 24);
+        let group = ip("239.1.2.3");
         let before = interface.is_member(group);
         assert!(interface.join(group));
         let joined = interface.is_member(group);

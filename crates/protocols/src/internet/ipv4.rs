@@ -28,7 +28,7 @@ pub struct Header {
     pub identification: u16,
     /// The byte that was once the type of service: six bits DSCP (RFC 2474), two ECN (RFC 3168).
     pub dscp_ecn: u8,
-    /// DF: no router may cut it into fragments.
+    /// DF: no router may cut the datagram into fragments.
     pub dont_fragment: bool,
 }
 
@@ -73,11 +73,11 @@ pub struct Parsed {
 /// Summary of a header's options, for a host that follows none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Options {
-    /// There are none.
+    /// The header has no options.
     Absent,
-    /// They were skipped.
+    /// The options were skipped.
     Skipped,
-    /// They were skipped, and one of them is a source route with hops still to go.
+    /// The options were skipped, and one of them is a source route with hops still to go.
     RouteUnfinished,
 }
 
@@ -321,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_parsed_lies_within_the_buffer(bytes: Vec<u8>) {
+        fn parsed_ranges_lie_within_the_buffer(bytes: Vec<u8>) {
             if let Ok(parsed) = Header::parse(&bytes) {
                 prop_assert!(HEADER_LEN <= parsed.header_len);
                 prop_assert!(parsed.header_len <= parsed.total_len);
@@ -330,7 +330,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_emitted_is_parsed_as_it_was(header in any_header(), data_len in 0..1500_u16) {
+        fn emitted_packets_are_parsed_back_equal(header in any_header(), data_len in 0..1500_u16) {
             let mut bytes = header.emit(20 + data_len).to_vec();
             bytes.resize(20 + usize::from(data_len), 0);
             let parsed = Header::parse(&bytes).unwrap();
@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn what_etherparse_makes_is_parsed(
+        fn headers_from_etherparse_are_parsed(
             header in any_header(), data_len in 0..1500_u16, no_operations in 0..=10_usize
         ) {
             let theirs = etherparse::Ipv4Header {
@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_parsed_is_what_etherparse_reads(
+        fn parsed_headers_equal_those_of_etherparse(
             bytes in prop::collection::vec(any::<u8>(), 40)
         ) {
             let mut bytes = bytes;
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_end_of_options_is_not_looked_at() {
+    fn bytes_after_the_end_of_options_are_ignored() {
         let options = [NO_OPERATION, END_OF_OPTIONS, 7, 0];
         assert_eq!(Header::parse(&with_options(&options)).unwrap().options, Options::Skipped);
     }

@@ -146,7 +146,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Returns whether it is the only fragment of its datagram, which is then independent of all
+    /// Returns whether this is the only fragment of its datagram, which is then independent of all
     /// other fragments (RFC 6946 §4).
     #[must_use]
     pub fn is_atomic(&self) -> bool {
@@ -166,7 +166,7 @@ const OFFSET: u16 = 0xFFF8;
 
 /// The result of a walk over extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct HeaderChain {
     /// The end of the chain.
     pub end: End,
     /// Number of bytes walked.
@@ -196,12 +196,12 @@ pub enum Refusal {
     TooMany,
     /// An unknown option requests a silent drop.
     Option,
-    /// The source gets an error, if it is a unicast address and, unless `to_groups`, the
-    /// destination is one too.
+    /// The source gets an error if it is a unicast address. The destination must be a unicast
+    /// address too, unless `to_groups` is true.
     Problem {
         /// The kind of problem.
         problem: Problem,
-        /// Its offset from the start of the datagram, in bytes.
+        /// Offset of the problem from the start of the datagram, in bytes.
         pointer: usize,
         /// Whether the error is sent even for a datagram to a group.
         to_groups: bool,
@@ -234,22 +234,23 @@ pub fn walk(
     bytes: &[u8],
     start: usize,
     next_header_at: usize,
-) -> Result<Walk, Refusal> {
-    let mut walker = Walker { rest: bytes, at: start, next_header_at, options: 0 };
+) -> Result<HeaderChain, Refusal> {
+    let mut walker = HeaderChainParser { rest: bytes, at: start, next_header_at, options: 0 };
     let mut next_header = next_header;
     for _ in 0..=HEADERS_MAX {
         next_header = match walker.step(next_header)? {
             Ok(next_header) => next_header,
             Err(end) => {
-                let (len, next_header_at) = (walker.at - start, walker.next_header_at);
-                return Ok(Walk { end, len, next_header_at });
+                let len = walker.at - start;
+                let next_header_at = walker.next_header_at;
+                return Ok(HeaderChain { end, len, next_header_at });
             }
         };
     }
     Err(Refusal::TooMany)
 }
 
-struct Walker<'a> {
+struct HeaderChainParser<'a> {
     rest: &'a [u8],
     /// Offset of `rest` in the datagram.
     at: usize,
@@ -258,11 +259,11 @@ struct Walker<'a> {
     options: usize,
 }
 
-impl<'a> Walker<'a> {
+impl<'a> HeaderChainParser<'a> {
     /// Processes one header, and returns the next header's number or the end of the walk.
     fn step(&mut self, next_header: u8) -> Result<Result<u8, End>, Refusal> {
         match next_header {
-            // RFC 8200 §4.1: it is recognized only as the first header.
+            // RFC 8200 §4.1: a hop-by-hop options header is recognized only as the first header.
             HOP_BY_HOP if self.next_header_at != NEXT_HEADER_AT => {
                 Err(field(Problem::NextHeader, self.next_header_at))
             }
@@ -332,7 +333,8 @@ impl<'a> Walker<'a> {
                 return Err(Refusal::TooMany);
             }
             // RFC 8200 §4.2: the action for an unknown option.
-            let (problem, pointer) = (Problem::Option, at);
+            let problem = Problem::Option;
+            let pointer = at;
             match kind >> 6 {
                 0 => {}
                 1 => return Err(Refusal::Option),
@@ -353,14 +355,15 @@ fn field(problem: Problem, pointer: usize) -> Refusal {
 
 /// The start of a datagram quoted by an ICMPv6 error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quoted {
-    /// Its fixed header; lengths are unchecked.
+pub struct QuotedHeaders {
+    /// The fixed header; its lengths are unchecked.
     pub parsed: Parsed,
     /// The protocol after the extension headers.
     pub protocol: Protocol,
     /// Length of fixed and extension headers, in bytes.
     pub headers_len: usize,
-    /// Whether it is a fragment other than the first, which holds no header of the protocol.
+    /// Whether the datagram is a fragment other than the first, which holds no header of the
+    /// protocol.
     pub is_later_fragment: bool,
 }
 
@@ -369,10 +372,12 @@ pub struct Quoted {
 /// # Errors
 ///
 /// Returns an error if `bytes` do not hold all of its headers.
-pub fn parse_quoted(bytes: &[u8]) -> Result<Quoted, HeaderError> {
+pub fn parse_quoted(bytes: &[u8]) -> Result<QuotedHeaders, HeaderError> {
     let parsed = read(bytes)?;
-    let (mut next_header, mut headers_len) = (parsed.next_header, HEADER_LEN);
-    let (mut next_header_at, mut is_later_fragment) = (NEXT_HEADER_AT, false);
+    let mut next_header = parsed.next_header;
+    let mut headers_len = HEADER_LEN;
+    let mut next_header_at = NEXT_HEADER_AT;
+    let mut is_later_fragment = false;
     // Datagrams sent here have at most one fragment header, after which the walk continues once.
     for _ in 0..2 {
         let rest = bytes.get(headers_len..).unwrap_or_default();
@@ -382,13 +387,13 @@ pub fn parse_quoted(bytes: &[u8]) -> Result<Quoted, HeaderError> {
         next_header_at = walk.next_header_at;
         match walk.end {
             End::Upper(protocol) => {
-                return Ok(Quoted { parsed, protocol, headers_len, is_later_fragment });
+                return Ok(QuotedHeaders { parsed, protocol, headers_len, is_later_fragment });
             }
             End::Fragment(fragment) if fragment.offset == 0 => next_header = fragment.next_header,
             End::Fragment(fragment) => {
                 is_later_fragment = true;
                 let protocol = fragment.next_header.into();
-                return Ok(Quoted { parsed, protocol, headers_len, is_later_fragment });
+                return Ok(QuotedHeaders { parsed, protocol, headers_len, is_later_fragment });
             }
             End::Nothing => break,
         }
@@ -439,7 +444,7 @@ mod tests {
     }
 
     /// Walks the headers after a fixed header.
-    fn walked(next_header: u8, bytes: &[u8]) -> Result<Walk, Refusal> {
+    fn walked(next_header: u8, bytes: &[u8]) -> Result<HeaderChain, Refusal> {
         walk(next_header, bytes, HEADER_LEN, NEXT_HEADER_AT)
     }
 
@@ -468,7 +473,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_emitted_is_parsed_as_it_was(header in any_header(), data_len in 0..1500_u16) {
+        fn emitted_packets_are_parsed_back_equal(header in any_header(), data_len in 0..1500_u16) {
             let mut bytes = header.emit(TCP, data_len).to_vec();
             bytes.resize(HEADER_LEN + usize::from(data_len), 0);
             let parsed = Header::parse(&bytes).unwrap();
@@ -532,7 +537,7 @@ mod tests {
         ];
         let walk = walked(0, bytes.as_flattened()).unwrap();
         let end = End::Upper(Protocol::Tcp);
-        assert_eq!(walk, Walk { end, len: 32, next_header_at: 64 });
+        assert_eq!(walk, HeaderChain { end, len: 32, next_header_at: 64 });
     }
 
     #[test]
@@ -556,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_treated_as_its_two_highest_bits_ask() {
+    fn an_unknown_option_is_treated_as_its_two_highest_bits_request() {
         let refused =
             [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| walked(60, &options([0, kind, 2, 7, 7, 0])).err());
         let problem = Problem::Option;

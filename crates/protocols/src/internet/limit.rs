@@ -32,7 +32,7 @@ struct Bucket {
 }
 
 impl Limiter {
-    /// Takes a token for an error to `destination`, and returns whether there was one.
+    /// Takes a token for an error to `destination`. Returns false if no token is left.
     pub(super) fn allows(&mut self, destination: IpAddr, cx: &mut Cx<'_>) -> bool {
         let known = self.buckets.iter_mut().find(|bucket| bucket.destination == destination);
         let Some(bucket) = known else {
@@ -50,7 +50,7 @@ impl Limiter {
             self.buckets.push(bucket);
             return;
         }
-        let place = cx.chance.below(BUCKETS as u64);
+        let place = cx.rng.below(BUCKETS as u64);
         if let Some(old) = self.buckets.iter_mut().zip(0..).find(|(_, i)| *i == place) {
             *old.0 = bucket;
         }
@@ -72,7 +72,7 @@ impl Bucket {
 
 fn burst(cx: &mut Cx<'_>) -> u64 {
     let (fewest, most) = BURST;
-    fewest + cx.chance.below(most - fewest + 1)
+    fewest + cx.rng.below(most - fewest + 1)
 }
 
 #[cfg(test)]
@@ -81,23 +81,25 @@ mod tests {
     use crate::cx::testing::TestContext;
     use core::net::Ipv4Addr;
 
-    const SOMEBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    const OTHER_HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
     #[test]
     fn no_more_destinations_are_remembered_than_there_are_buckets() {
-        let (mut limiter, mut lab) = (Limiter::default(), TestContext::default());
+        let mut limiter = Limiter::default();
+        let mut context = TestContext::default();
         (1..10_000).for_each(|i| {
-            limiter.allows(Ipv4Addr::from_bits(i).into(), &mut lab.cx());
+            limiter.allows(Ipv4Addr::from_bits(i).into(), &mut context.cx());
         });
         assert_eq!(limiter.buckets.len(), BUCKETS);
     }
 
     #[test]
     fn a_long_silence_earns_no_more_than_a_burst() {
-        let (mut limiter, mut lab) = (Limiter::default(), TestContext::default());
-        limiter.allows(SOMEBODY, &mut lab.cx());
-        lab.advance_millis(1_000_000_000);
-        let allowed = (0..100).filter(|_| limiter.allows(SOMEBODY, &mut lab.cx())).count();
+        let mut limiter = Limiter::default();
+        let mut context = TestContext::default();
+        limiter.allows(OTHER_HOST, &mut context.cx());
+        context.advance_millis(1_000_000_000);
+        let allowed = (0..100).filter(|_| limiter.allows(OTHER_HOST, &mut context.cx())).count();
         assert!((4..=12).contains(&allowed), "{allowed}");
     }
 }

@@ -3,11 +3,11 @@
 //! A host has addresses of both families, and this description applies to both. A datagram from the
 //! link is parsed once (`arrives.rs`). A datagram that is damaged, not for this host or from an
 //! invalid source is counted and its packet returned to the pool; fragments wait for the others of
-//! their datagram; ICMP is processed here (`control.rs`); all others are for a transport, without
-//! their headers and the link's padding. TCP gets only datagrams to a local address, the other
-//! transports also those to broadcast addresses and joined groups.
+//! their datagram; ICMP is processed here (`icmp_processing.rs`); all others are for a transport,
+//! without their headers and the link's padding. TCP gets only datagrams to a local address, the
+//! other transports also those to broadcast addresses and joined groups.
 //!
-//! Output (`departs.rs`) gets the best local address as its source, unless its transport has chosen
+//! Output (`output.rs`) gets the best local address as its source, unless its transport has chosen
 //! one, and the header. A datagram longer than the path MTU is fragmented, except for TCP, which
 //! fits its segments to the path (RFC 8900). A datagram to a local address is looped back without
 //! the link.
@@ -27,8 +27,8 @@
 pub mod addresses;
 pub mod arp;
 mod arrives;
-mod control;
 pub mod icmp;
+mod icmp_processing;
 pub mod icmpv6;
 mod identification;
 mod interface;
@@ -50,14 +50,14 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use addresses::{AddError, Address, Addresses};
 use alloc::collections::{BTreeSet, VecDeque};
-use control::Probe;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use icmp::{EchoReply, IcmpError};
+use icmp_processing::Probe;
 use identification::Identifications;
-use interface::{Audience, Interface};
+use interface::{DestinationKind, Interface};
 use ipv4::Protocol;
 use limit::Limiter;
-use output::Cut;
+use output::FragmentedDatagram;
 use path_mtu::{PathMtu, PathMtus};
 use reassembly::Reassembler;
 use routes::{Route, Routes};
@@ -74,19 +74,19 @@ pub struct Internet {
     reassembler: Reassembler,
     /// Allocated when the first datagram is fragmented.
     identifications: Option<Identifications>,
-    /// Complete datagrams for the link, at most [`OWED_LIMIT`], each with the counter to increment
-    /// when it is sent.
-    owed: VecDeque<(Packet, Counter)>,
-    /// Datagrams that are sent in fragments, at most [`output::CUTS_MAX`].
-    cuts: VecDeque<Cut>,
+    /// Complete datagrams for the link, at most [`PENDING_LIMIT`], each with the counter to
+    /// increment when it is sent.
+    pending: VecDeque<(Packet, Counter)>,
+    /// Datagrams that are sent in fragments, at most [`output::FRAGMENTED_MAX`].
+    fragmented_datagrams: VecDeque<FragmentedDatagram>,
     /// Looped-back datagrams, at most [`output::LOOPED_MAX`].
     looped: VecDeque<Packet>,
     /// Events for the layers above, at most [`EVENTS_LIMIT`].
     events: VecDeque<Event>,
-    /// Unanswered echo requests, the oldest first, at most [`control::PROBES_LIMIT`].
+    /// Unanswered echo requests, the oldest first, at most [`icmp_processing::PROBES_LIMIT`].
     probes: VecDeque<Probe>,
     /// Protocols registered by an application.
-    asked_for: BTreeSet<u8>,
+    registered_protocols: BTreeSet<u8>,
     limiter: Limiter,
     recent: Recent,
 }
@@ -95,17 +95,17 @@ pub struct Internet {
 /// same. It is cleared whenever addresses or routes may have changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// Those of the last datagram received for TCP.
+    /// Source and destination of the last datagram received for TCP.
     arrived: Option<(IpAddr, IpAddr)>,
-    /// Those of the last datagram sent whole to a unicast address.
+    /// Source and destination of the last datagram sent whole to a unicast address.
     departed: Option<(IpAddr, IpAddr)>,
 }
 
 /// A datagram for a transport: the fields of its header, and a packet with its data only.
 #[derive(Debug)]
 pub struct Datagram {
-    /// The fields of its header. The source is a unicast address of another host, with two
-    /// exceptions: a UDP broadcast may come from 0.0.0.0, a host that does not know its address
+    /// The fields of the datagram's header. The source is a unicast address of another host, with
+    /// two exceptions: a UDP broadcast may come from 0.0.0.0, a host that does not know its address
     /// yet, and a looped-back datagram has a local source.
     pub header: Header,
     /// Length of the headers with their options, which are pulled off the packet, in bytes.
@@ -145,8 +145,8 @@ pub enum Event {
 /// Reasons why a datagram cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// It is too long: for TCP longer than the MTU of the link, because TCP is not fragmented; for
-    /// others longer than any datagram.
+    /// The datagram is too long: for TCP longer than the MTU of the link, because TCP is not
+    /// fragmented; for others longer than any datagram.
     TooBig {
         /// Length of the longest datagram in bytes, including the header.
         mtu: u16,
@@ -168,7 +168,7 @@ const MTU_MIN: u16 = 68;
 const TIME_TO_LIVE: u8 = 64;
 /// A quarter of the default pool, so that a flood of echo requests leaves buffers for other
 /// traffic.
-const OWED_LIMIT: usize = 8;
+const PENDING_LIMIT: usize = 8;
 const EVENTS_LIMIT: usize = 32;
 
 impl Internet {
@@ -187,12 +187,12 @@ impl Internet {
             hop_limit: TIME_TO_LIVE,
             reassembler: Reassembler::default(),
             identifications: None,
-            owed: VecDeque::new(),
-            cuts: VecDeque::new(),
+            pending: VecDeque::new(),
+            fragmented_datagrams: VecDeque::new(),
             looped: VecDeque::new(),
             events: VecDeque::new(),
             probes: VecDeque::new(),
-            asked_for: BTreeSet::new(),
+            registered_protocols: BTreeSet::new(),
             limiter: Limiter::default(),
             recent: Recent::default(),
         };
@@ -216,7 +216,7 @@ impl Internet {
     }
 
     /// Sets the only local IPv4 address and the length in bits of its network's prefix. An address
-    /// that no host has, such as 0.0.0.0, removes it.
+    /// that no host has, such as 0.0.0.0, removes the local address.
     pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
         self.recent = Recent::default();
         let addresses = &mut self.interface.addresses;
@@ -237,13 +237,13 @@ impl Internet {
     ///
     /// # Errors
     ///
-    /// Returns an error if no host can have it, or the limit is reached.
+    /// Returns an error if no host can have the address, or the limit is reached.
     pub fn add_address(&mut self, address: Address) -> Result<(), AddError> {
         self.recent = Recent::default();
         self.interface.addresses.add(address)
     }
 
-    /// Removes an address and returns whether it was there.
+    /// Removes an address, and returns whether the host had it.
     pub fn remove_address(&mut self, address: IpAddr) -> bool {
         self.recent = Recent::default();
         self.interface.addresses.remove(address)
@@ -269,7 +269,7 @@ impl Internet {
 
     /// Returns whether a datagram to `destination` is looped back without the link.
     #[must_use]
-    pub fn is_here(&self, destination: IpAddr) -> bool {
+    pub fn is_local(&self, destination: IpAddr) -> bool {
         destination.is_loopback() || self.interface.addresses.contains(destination)
     }
 
@@ -335,31 +335,31 @@ impl Internet {
 
     /// Sets the time to live of IPv4 output from now on (RFC 1122 §3.2.1.7 MUST).
     ///
-    /// Zero counts as one: a host MUST NOT send it.
+    /// Zero counts as one: a host MUST NOT send zero.
     pub fn set_time_to_live(&mut self, hops: u8) {
         self.time_to_live = hops.max(1);
     }
 
     /// Sets the hop limit of IPv6 output from now on (RFC 4861 §6.3.2).
     ///
-    /// Zero counts as one: a host MUST NOT send it.
+    /// Zero counts as one: a host MUST NOT send zero.
     pub fn set_hop_limit(&mut self, hops: u8) {
         self.hop_limit = hops.max(1);
     }
 
     /// Registers for the datagrams of a protocol that this stack does not implement.
     /// [`Self::receive`] then returns them. Returns false if the stack implements the protocol.
-    pub fn ask_for(&mut self, protocol: u8) -> bool {
+    pub fn register_protocol(&mut self, protocol: u8) -> bool {
         let is_free = !matches!(protocol, 0 | 1 | 6 | 17 | 43 | 44 | 58 | 59 | 60);
         if is_free {
-            self.asked_for.insert(protocol);
+            self.registered_protocols.insert(protocol);
         }
         is_free
     }
 
     /// Ends the registration for a protocol.
-    pub fn stop_asking_for(&mut self, protocol: u8) {
-        self.asked_for.remove(&protocol);
+    pub fn unregister_protocol(&mut self, protocol: u8) {
+        self.registered_protocols.remove(&protocol);
     }
 
     /// Processes a datagram from the link, and returns it if it is for a transport: TCP, UDP, a
@@ -373,10 +373,10 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         cx.meter.count(Counter::IpDatagramsIn);
         let datagram = self.sort(packet, arrives::Origin::Link, pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         datagram
     }
 
@@ -396,39 +396,39 @@ impl Internet {
     /// Processes the next looped-back datagram, as [`Self::receive`] does.
     pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
         let packet = self.looped.pop_front()?;
-        let left = cx.meter.enter(Account::Internet);
-        let datagram = self.sort(packet, arrives::Origin::Here, pool, cx);
-        cx.meter.enter(left);
+        let caller = cx.meter.enter(Account::Internet);
+        let datagram = self.sort(packet, arrives::Origin::Loopback, pool, cx);
+        cx.meter.enter(caller);
         datagram
     }
 
     /// Returns whether an answer or a fragment is pending and can be made.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
-        !self.owed.is_empty() || self.can_cut(pool)
+        !self.pending.is_empty() || self.can_fragment(pool)
     }
 
     /// Returns whether an answer or a fragment is pending, even if it cannot be made now.
     #[must_use]
-    pub fn owes_anything(&self) -> bool {
-        !self.owed.is_empty() || !self.cuts.is_empty()
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty() || !self.fragmented_datagrams.is_empty()
     }
 
     /// Returns the next pending answer or fragment, a complete datagram for the link.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some((packet, counter)) = self.owed.pop_front() {
-            let left = cx.meter.enter(Account::Internet);
+        if let Some((packet, counter)) = self.pending.pop_front() {
+            let caller = cx.meter.enter(Account::Internet);
             cx.meter.count(counter);
             cx.meter.count(Counter::IpDatagramsOut);
-            cx.meter.enter(left);
+            cx.meter.enter(caller);
             return Some(packet);
         }
-        if self.cuts.is_empty() {
+        if self.fragmented_datagrams.is_empty() {
             return None;
         }
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         let fragment = self.next_fragment(pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         fragment
     }
 
@@ -447,7 +447,7 @@ impl Internet {
 
     /// Drops the fragments, addresses and routes whose lifetime has expired.
     pub fn timeout(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         self.recent = Recent::default();
         self.interface.addresses.timeout(cx.now);
         self.routes.timeout(cx.now);
@@ -456,7 +456,7 @@ impl Internet {
                 self.report_expired(&expired, pool, cx);
             }
         }
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
     }
 
     fn path_to(&self, destination: IpAddr, now: Instant) -> PathMtu {
@@ -501,7 +501,8 @@ impl Header {
 /// Returns the sum over the pseudo header that the checksum of a transport covers (RFC 9293 §3.1,
 /// RFC 8200 §8.1), for `len` bytes of transport header and data.
 ///
-/// Addresses of different families have none: a datagram with such addresses fails its checksum.
+/// Addresses of different families have no pseudo header: a datagram with such addresses fails its
+/// checksum.
 #[must_use]
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: Protocol, len: u16) -> Sum {
     let addresses = match (source, destination) {

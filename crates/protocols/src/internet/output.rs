@@ -1,7 +1,7 @@
 //! Output: source address, header, and fragments (RFC 791 §3.2, RFC 8200 §4.5).
 
 use super::{
-    Audience, Header, Identifications, Internet, PathMtu, Protocol, SendError, ipv4, ipv6,
+    DestinationKind, Header, Identifications, Internet, PathMtu, Protocol, SendError, ipv4, ipv6,
 };
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
@@ -9,7 +9,7 @@ use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Maximum number of datagrams that are being fragmented.
-pub(super) const CUTS_MAX: usize = 4;
+pub(super) const FRAGMENTED_MAX: usize = 4;
 /// Maximum number of looped-back datagrams.
 pub(super) const LOOPED_MAX: usize = 16;
 /// Length of the longest IPv4 datagram, and of the longest IPv6 payload, in bytes.
@@ -17,30 +17,30 @@ const LEN_MAX: usize = 65_535;
 
 /// A datagram that is sent in fragments, one for each call of [`Internet::transmit`].
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct FragmentedDatagram {
     header: Header,
     identification: u32,
-    /// The rest of its data.
+    /// The data of the datagram that has not been sent yet.
     packet: Packet,
-    /// Offset of the rest in the whole data, in bytes.
+    /// Offset of the unsent data in the data of the whole datagram, in bytes.
     offset: u16,
     mtu: u16,
 }
 
 /// The result of sending a datagram.
-pub(super) enum Departed {
-    /// It is complete and for the link.
+pub(super) enum SendOutcome {
+    /// The datagram is complete, and for the link.
     Whole(Packet),
-    /// It is sent in fragments.
-    Cut,
-    /// It is looped back to this host.
-    Here,
+    /// The datagram is sent in fragments.
+    Fragmented,
+    /// The datagram is looped back to this host.
+    Loopback,
 }
 
 /// The parameters for sending a datagram.
 #[derive(Clone, Copy)]
-enum Way {
-    Here,
+enum SendMode {
+    Loopback,
     Whole(PathMtu),
     Fragments(PathMtu),
 }
@@ -61,15 +61,15 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         let departed = self.depart(packet, header, pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         match departed? {
-            Departed::Whole(packet) => {
+            SendOutcome::Whole(packet) => {
                 cx.meter.count(Counter::IpDatagramsOut);
                 Ok(Some(packet))
             }
-            Departed::Cut | Departed::Here => Ok(None),
+            SendOutcome::Fragmented | SendOutcome::Loopback => Ok(None),
         }
     }
 
@@ -79,39 +79,49 @@ impl Internet {
         mut header: Header,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Result<Departed, SendError> {
-        if self.leaves_as_before(&packet, &header) {
+    ) -> Result<SendOutcome, SendError> {
+        if self.matches_last_sent(&packet, &header) {
             if header.hop_limit == 0 {
                 header.hop_limit = self.own_hop_limit(header.destination);
             }
             self.push_header(&mut packet, &header, true, cx);
-            return Ok(Departed::Whole(packet));
+            return Ok(SendOutcome::Whole(packet));
         }
-        let way = self.complete(&mut header).and_then(|(audience, is_here)| match is_here {
-            true => Ok(Way::Here),
-            false => self.way(&packet, (&header, audience), pool, cx),
-        });
-        match way {
-            Ok(Way::Whole(path)) => {
-                let is_one_host = self.interface.audience(header.destination) == Audience::Other;
+        let send_mode =
+            self.complete(&mut header).and_then(|(destination_kind, is_local)| match is_local {
+                true => Ok(SendMode::Loopback),
+                false => self.send_mode(&packet, (&header, destination_kind), pool, cx),
+            });
+        match send_mode {
+            Ok(SendMode::Whole(path)) => {
+                let is_unicast =
+                    self.interface.destination_kind(header.destination) == DestinationKind::Other;
                 let ends = Some((header.source, header.destination));
-                self.recent.departed = ends.filter(|_| is_one_host);
+                self.recent.departed = ends.filter(|_| is_unicast);
                 self.push_header(&mut packet, &header, !path.is_below_floor, cx);
-                Ok(Departed::Whole(packet))
+                Ok(SendOutcome::Whole(packet))
             }
-            Ok(Way::Fragments(path)) => {
+            Ok(SendMode::Fragments(path)) => {
                 let identification = self.identification(&header, cx);
                 let mtu = path.mtu;
-                self.cuts.push_back(Cut { header, identification, packet, offset: 0, mtu });
+                self.fragmented_datagrams.push_back(FragmentedDatagram {
+                    header,
+                    identification,
+                    packet,
+                    offset: 0,
+                    mtu,
+                });
                 cx.meter.count(Counter::IpDatagramsOut);
-                Ok(Departed::Cut)
+                Ok(SendOutcome::Fragmented)
             }
-            Ok(Way::Here) if self.looped.len() < LOOPED_MAX && fits(&packet, &header, LEN_MAX) => {
+            Ok(SendMode::Loopback)
+                if self.looped.len() < LOOPED_MAX && fits(&packet, &header, LEN_MAX) =>
+            {
                 self.push_header(&mut packet, &header, true, cx);
                 self.looped.push_back(packet);
-                Ok(Departed::Here)
+                Ok(SendOutcome::Loopback)
             }
-            Ok(Way::Here) => {
+            Ok(SendMode::Loopback) => {
                 pool.put(packet);
                 Err(SendError::NoBuffer)
             }
@@ -124,7 +134,7 @@ impl Internet {
 
     /// Returns whether a datagram has the source and destination of the last one sent whole and
     /// fits the MTU of the link, while no lower path MTU is known.
-    fn leaves_as_before(&self, packet: &Packet, header: &Header) -> bool {
+    fn matches_last_sent(&self, packet: &Packet, header: &Header) -> bool {
         let limit = if packet.offload.segment_size == 0 { self.mtu.into() } else { LEN_MAX };
         self.recent.departed == Some((header.source, header.destination))
             && self.paths.is_empty()
@@ -140,23 +150,25 @@ impl Internet {
         }
     }
 
-    /// Fills in the fields that the transport leaves open, and returns the audience of the
+    /// Fills in the fields that the transport leaves open, and returns the kind of the
     /// destination, and whether it is local.
-    fn complete(&self, header: &mut Header) -> Result<(Audience, bool), SendError> {
+    fn complete(&self, header: &mut Header) -> Result<(DestinationKind, bool), SendError> {
         let destination = header.destination;
-        let audience = self.interface.audience(destination);
-        let is_here = audience == Audience::Us || destination.is_loopback();
+        let destination_kind = self.interface.destination_kind(destination);
+        let is_local = destination_kind == DestinationKind::Local || destination.is_loopback();
         // TCP needs a unicast peer, and an echo request to a group would cause a flood of replies.
         let needs_one_host = matches!(header.protocol, Protocol::Tcp | Protocol::Icmp);
-        match audience {
-            Audience::Us | Audience::Other => {}
-            Audience::Group if !needs_one_host => {}
-            Audience::Nobody if is_here => {}
-            Audience::Group | Audience::Nobody => return Err(SendError::Destination),
+        match destination_kind {
+            DestinationKind::Local | DestinationKind::Other => {}
+            DestinationKind::Group if !needs_one_host => {}
+            DestinationKind::Invalid if is_local => {}
+            DestinationKind::Group | DestinationKind::Invalid => {
+                return Err(SendError::Destination);
+            }
         }
         if header.source.is_unspecified() {
             header.source = self.source_for(destination);
-        } else if !self.is_here(header.source) {
+        } else if !self.is_local(header.source) {
             return Err(SendError::NoAddress);
         }
         // A host without an address requests one by broadcast from 0.0.0.0 (RFC 2131 §4.1).
@@ -164,47 +176,47 @@ impl Internet {
         if header.source.is_unspecified() && !(asks_for_one && header.protocol == Protocol::Udp)
             || header.source.is_ipv4() != destination.is_ipv4()
             // RFC 1122 §3.2.1.3 g: a datagram from a loopback address never leaves the host.
-            || header.source.is_loopback() && !is_here
+            || header.source.is_loopback() && !is_local
         {
             return Err(SendError::NoAddress);
         }
         if header.hop_limit == 0 {
             header.hop_limit = self.own_hop_limit(destination);
         }
-        Ok((audience, is_here))
+        Ok((destination_kind, is_local))
     }
 
-    fn way(
+    fn send_mode(
         &self,
         packet: &Packet,
-        (header, audience): (&Header, Audience),
+        (header, destination_kind): (&Header, DestinationKind),
         pool: &Pool,
         cx: &Cx<'_>,
-    ) -> Result<Way, SendError> {
+    ) -> Result<SendMode, SendError> {
         let destination = header.destination;
-        if audience != Audience::Group && self.next_hop(destination).is_none() {
+        if destination_kind != DestinationKind::Group && self.next_hop(destination).is_none() {
             return Err(SendError::NoRoute);
         }
         let path = self.path_to(destination, cx.now);
         // A super-segment is cut by the device; its transport ensures the size of the segments.
         let limit = if packet.offload.segment_size == 0 { path.mtu.into() } else { LEN_MAX };
         if fits(packet, header, limit) {
-            return Ok(Way::Whole(path));
+            return Ok(SendMode::Whole(path));
         }
         if header.protocol == Protocol::Tcp {
             // TCP does not know the path MTU yet, and will learn it.
             return match fits(packet, header, self.mtu.into()) {
-                true => Ok(Way::Whole(path)),
+                true => Ok(SendMode::Whole(path)),
                 false => Err(SendError::TooBig { mtu: self.mtu }),
             };
         }
-        if !fits(packet, header, LEN_MAX) || usize::from(path.mtu) < room_needed(header) {
+        if !fits(packet, header, LEN_MAX) || usize::from(path.mtu) < fragment_mtu_min(header) {
             return Err(SendError::TooBig { mtu: u16::MAX });
         }
-        if self.cuts.len() >= CUTS_MAX || pool.is_exhausted() {
+        if self.fragmented_datagrams.len() >= FRAGMENTED_MAX || pool.is_exhausted() {
             return Err(SendError::NoBuffer);
         }
-        Ok(Way::Fragments(path))
+        Ok(SendMode::Fragments(path))
     }
 
     /// Prepends the header of an unfragmented datagram.
@@ -242,20 +254,23 @@ impl Internet {
     }
 
     fn identification(&mut self, header: &Header, cx: &mut Cx<'_>) -> u32 {
-        let drawn = self.identifications.get_or_insert_with(|| Identifications::draw(cx.chance));
-        drawn.next(header.source, header.destination, header.protocol.into(), cx.chance)
+        let drawn = self.identifications.get_or_insert_with(|| Identifications::draw(cx.rng));
+        drawn.next(header.source, header.destination, header.protocol.into(), cx.rng)
     }
 
-    /// Returns whether a fragment can be made: the last one needs no additional packet.
-    pub(super) fn can_cut(&self, pool: &Pool) -> bool {
-        self.cuts.front().is_some_and(|cut| cut.is_at_last() || !pool.is_exhausted())
+    /// Returns whether a fragment can be made now. All fragments of a datagram except the last one
+    /// need an additional packet.
+    pub(super) fn can_fragment(&self, pool: &Pool) -> bool {
+        self.fragmented_datagrams
+            .front()
+            .is_some_and(|cut| cut.is_at_last() || !pool.is_exhausted())
     }
 
     /// Returns the next fragment, if there is a packet for it.
     pub(super) fn next_fragment(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        let cut = self.cuts.front_mut()?;
+        let cut = self.fragmented_datagrams.front_mut()?;
         if cut.is_at_last() {
-            let mut cut = self.cuts.pop_front()?;
+            let mut cut = self.fragmented_datagrams.pop_front()?;
             cx.meter.count(Counter::IpFragmentsOut);
             push_fragment_header(
                 &mut cut.packet,
@@ -270,7 +285,7 @@ impl Internet {
             return None;
         }
         let mut fragment = pool.take(cx.meter)?;
-        let len = cut.room() & !7;
+        let len = cut.fragment_data_max() & !7;
         fragment.extend(cut.packet.data().get(..len).unwrap_or_default());
         push_fragment_header(&mut fragment, &cut.header, cut.identification, cut.offset, true);
         cut.packet.pull(len);
@@ -281,14 +296,14 @@ impl Internet {
     }
 }
 
-impl Cut {
+impl FragmentedDatagram {
     /// Returns the maximum number of data bytes in a fragment.
-    fn room(&self) -> usize {
+    fn fragment_data_max(&self) -> usize {
         usize::from(self.mtu).saturating_sub(headers_len(&self.header))
     }
 
     fn is_at_last(&self) -> bool {
-        self.packet.len() <= self.room()
+        self.packet.len() <= self.fragment_data_max()
     }
 }
 
@@ -301,12 +316,12 @@ fn headers_len(header: &Header) -> usize {
 }
 
 /// Returns the minimum MTU for fragments: their headers and eight bytes.
-fn room_needed(header: &Header) -> usize {
+fn fragment_mtu_min(header: &Header) -> usize {
     headers_len(header) + 8
 }
 
-/// Returns whether an IPv4 datagram has at most `limit` bytes, or, for the maximum `limit`, the
-/// payload of an IPv6 datagram.
+/// Returns whether a datagram has at most `limit` bytes. For an IPv6 datagram and the maximum
+/// `limit`, only the payload counts.
 fn fits(packet: &Packet, header: &Header, limit: usize) -> bool {
     let header_len = match header.destination {
         IpAddr::V4(_) => ipv4::HEADER_LEN,

@@ -33,7 +33,7 @@ pub struct PathMtu {
     pub is_below_floor: bool,
 }
 
-/// The path MTUs that are below that of the link.
+/// The path MTUs that are below the MTU of the link.
 #[derive(Debug, Default)]
 pub struct PathMtus {
     paths: BTreeMap<IpAddr, (PathMtu, Instant)>,
@@ -54,7 +54,7 @@ impl PathMtus {
     }
 
     /// Limits datagrams to `destination` to `mtu` bytes, and returns the path MTU if that lowers
-    /// it. `link_mtu` is that of the link.
+    /// it. `link_mtu` is the MTU of the link.
     pub fn lower(
         &mut self,
         destination: IpAddr,
@@ -106,8 +106,8 @@ impl PathMtus {
     }
 }
 
-/// Returns the likely MTU of a router that does not report it (before RFC 1191), if it rejected
-/// `total_len` bytes: the next lower plateau (RFC 1191 §7.1).
+/// Returns the likely MTU of a router that does not report it (before RFC 1191), if the router
+/// rejected `total_len` bytes: the next lower plateau (RFC 1191 §7.1).
 #[must_use]
 pub fn plateau_below(total_len: usize) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];

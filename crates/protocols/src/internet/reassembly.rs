@@ -73,48 +73,49 @@ pub struct Key {
 /// A fragment as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
-    /// The key of its datagram.
+    /// The key of the fragment's datagram.
     pub key: Key,
-    /// Offset of its data in the datagram's data, in bytes.
+    /// Offset of the fragment's data in the datagram's data, in bytes.
     pub offset: usize,
     /// Whether another fragment follows.
     pub more: bool,
-    /// The headers in front of its data, without the fragment header of IPv6. Those of the first
-    /// fragment become the datagram's.
+    /// The headers in front of the fragment's data, without the fragment header of IPv6. Those of
+    /// the first fragment become the datagram's.
     pub headers: &'a [u8],
     /// Number of bytes of `headers` that count towards the 65,535 of a datagram: all of them for
     /// IPv4, those after the fixed header for IPv6.
     pub counted_len: usize,
     /// The two ECN bits (RFC 3168).
     pub ecn: u8,
-    /// Its data.
+    /// The data of the fragment.
     pub data: &'a [u8],
 }
 
 /// The result of processing a fragment.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is stored until the others arrive.
+    /// The fragment is stored until the other fragments arrive.
     Kept,
-    /// It completes the datagram.
+    /// The fragment completes the datagram.
     Whole(Whole),
-    /// It was dropped.
+    /// The fragment was dropped.
     Dropped(Refusal),
 }
 
 /// Reasons why a fragment was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has no data.
+    /// The fragment has no data.
     Empty,
     /// Another fragment follows, and its length is not a multiple of eight.
     Misaligned,
-    /// Its end exceeds the 65,535 bytes of the longest datagram.
+    /// The end of the fragment exceeds the 65,535 bytes of the longest datagram.
     TooLong,
-    /// It was received before.
+    /// The fragment was received before.
     Duplicate,
-    /// It contradicts another fragment, or there are too many, or the datagram is already spoilt.
-    Spoilt,
+    /// The fragment contradicts another fragment, or the datagram has too many fragments or is
+    /// already spoilt.
+    Invalidated,
 }
 
 /// A complete datagram.
@@ -122,7 +123,7 @@ pub enum Refusal {
 pub struct Whole {
     /// The headers of the first fragment.
     pub headers: Box<[u8]>,
-    /// The ECN bits of the whole: it is marked if any fragment is marked (RFC 3168 §5.3).
+    /// The ECN bits of the datagram, which is marked if any fragment is marked (RFC 3168 §5.3).
     pub ecn: u8,
     pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
     len: usize,
@@ -150,7 +151,7 @@ impl Whole {
 /// A datagram whose timeout must be reported to its source, because its first fragment was received
 /// (RFC 792, RFC 8200 §4.5).
 #[derive(Debug)]
-pub struct Expired {
+pub struct ExpiredDatagram {
     /// The key of the datagram.
     pub key: Key,
     /// The headers of its first fragment.
@@ -162,7 +163,7 @@ pub struct Expired {
 /// All incomplete datagrams.
 #[derive(Debug, Default)]
 pub struct Reassembler {
-    /// The datagrams by number, in the order of their first fragments.
+    /// The datagrams by serial number, in the order of their first fragments.
     datagrams: BTreeMap<Number, Datagram>,
     numbers: BTreeMap<Probed<Key>, Number>,
     by_source: BTreeSet<(IpAddr, Number)>,
@@ -170,7 +171,7 @@ pub struct Reassembler {
     next_number: u64,
 }
 
-/// The number of a datagram.
+/// The serial number of a datagram.
 type Number = Probed<u64>;
 
 #[derive(Debug)]
@@ -183,7 +184,7 @@ struct Datagram {
 #[derive(Debug)]
 enum State {
     Unfinished(Parts),
-    Spoilt,
+    Invalidated,
 }
 
 /// The fragments of a datagram received so far.
@@ -218,14 +219,14 @@ impl Reassembler {
             self.datagrams.get_mut(&number)
         else {
             cx.meter.count(Counter::IpFragmentsDropped);
-            return Outcome::Dropped(Refusal::Spoilt);
+            return Outcome::Dropped(Refusal::Invalidated);
         };
         let before = parts.cost();
         let added = parts.add(fragment);
         self.bytes += parts.cost() - before;
         match added {
             Ok(false) => {
-                self.make_room_for(number, cx);
+                self.evict_for(number, cx);
                 Outcome::Kept
             }
             Ok(true) => self.finish(number, cx),
@@ -249,7 +250,7 @@ impl Reassembler {
 
     /// Drops the oldest datagram whose timeout has passed; call until [`Self::deadline`] is later
     /// than now. Returns it if the timeout must be reported to its source.
-    pub fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<Expired> {
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<ExpiredDatagram> {
         let (number, oldest) = self.datagrams.first_key_value()?;
         if oldest.expires_at > cx.now {
             return None;
@@ -257,8 +258,9 @@ impl Reassembler {
         let Datagram { key, state, .. } = self.remove(*number)?;
         let State::Unfinished(mut parts) = state else { return None };
         cx.meter.count(Counter::IpReassemblyTimeouts);
-        let (headers, data) = (parts.headers?, parts.pieces.remove(&Probed(0))?);
-        Some(Expired { key, headers, data })
+        let headers = parts.headers?;
+        let data = parts.pieces.remove(&Probed(0))?;
+        Some(ExpiredDatagram { key, headers, data })
     }
 
     /// Returns the number of incomplete or spoilt datagrams.
@@ -279,7 +281,8 @@ impl Reassembler {
         self.bytes
     }
 
-    /// Returns the number of a datagram, which is assigned now if this is its first fragment.
+    /// Returns the serial number of a datagram, which is assigned now if this is its first
+    /// fragment.
     fn number_of(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
         if let Some(number) = self.numbers.get(&Probed(key)) {
             return *number;
@@ -304,9 +307,9 @@ impl Reassembler {
         number
     }
 
-    /// Drops the oldest datagrams until the bytes are within their limit. If that includes datagram
-    /// `number` itself, it was the only one.
-    fn make_room_for(&mut self, number: Number, cx: &mut Cx<'_>) {
+    /// Drops the oldest datagrams until the bytes are within their limit. Datagram `number` itself
+    /// is dropped last.
+    fn evict_for(&mut self, number: Number, cx: &mut Cx<'_>) {
         while self.bytes > BYTES_MAX {
             let others = self.datagrams.keys().find(|other| **other != number).copied();
             self.evict(others.unwrap_or(number), cx);
@@ -316,11 +319,11 @@ impl Reassembler {
     fn finish(&mut self, number: Number, cx: &mut Cx<'_>) -> Outcome {
         let removed = self.remove(number).map(|datagram| datagram.state);
         let Some(State::Unfinished(parts)) = removed else {
-            return Outcome::Dropped(Refusal::Spoilt);
+            return Outcome::Dropped(Refusal::Invalidated);
         };
         let Some((headers, ecn)) = parts.headers.zip(combine_ecn(parts.ecn)) else {
             cx.meter.count(Counter::IpReassemblyErrors);
-            return Outcome::Dropped(Refusal::Spoilt);
+            return Outcome::Dropped(Refusal::Invalidated);
         };
         cx.meter.count(Counter::IpReassembled);
         Outcome::Whole(Whole { headers, ecn, pieces: parts.pieces, len: parts.received })
@@ -334,7 +337,7 @@ impl Reassembler {
             cx.meter.count(Counter::IpReassemblyErrors);
         }
         self.bytes -= datagram.state.cost();
-        datagram.state = State::Spoilt;
+        datagram.state = State::Invalidated;
     }
 
     fn evict_oldest(&mut self, cx: &mut Cx<'_>) {
@@ -364,7 +367,7 @@ impl State {
     fn cost(&self) -> usize {
         match self {
             Self::Unfinished(parts) => parts.cost(),
-            Self::Spoilt => 0,
+            Self::Invalidated => 0,
         }
     }
 }
@@ -378,7 +381,8 @@ impl Parts {
 
     /// Adds a fragment, and returns whether the datagram is complete.
     fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, Refusal> {
-        let (start, end) = (fragment.offset, fragment.offset + fragment.data.len());
+        let start = fragment.offset;
+        let end = fragment.offset + fragment.data.len();
         // Only the adjacent pieces can overlap with it, because stored pieces do not overlap.
         let before = self.pieces.range(..=Probed(start)).next_back();
         if let Some((Probed(place), piece)) = before {
@@ -388,23 +392,23 @@ impl Parts {
                 return Err(Refusal::Duplicate);
             }
             if place + piece.len() > start {
-                return Err(Refusal::Spoilt);
+                return Err(Refusal::Invalidated);
             }
         }
         if self.pieces.range(Probed(start)..Probed(end)).next().is_some() {
-            return Err(Refusal::Spoilt);
+            return Err(Refusal::Invalidated);
         }
         if !fragment.more {
             let last_end = self.pieces.last_key_value().map(|(place, piece)| place.0 + piece.len());
             // Another last fragment with a different end, or data after the end.
             if self.end.is_some() || last_end > Some(end) {
-                return Err(Refusal::Spoilt);
+                return Err(Refusal::Invalidated);
             }
             self.end = Some(end);
         }
         let is_beyond = self.end.is_some_and(|last| end > last);
         if is_beyond || self.pieces.len() == FRAGMENTS_MAX {
-            return Err(Refusal::Spoilt);
+            return Err(Refusal::Invalidated);
         }
         if start == 0 {
             self.headers = Some(fragment.headers.into());
@@ -416,7 +420,7 @@ impl Parts {
         // RFC 791: headers and data together must fit. Other fragments may have had shorter headers
         // than those of the datagram.
         if self.end.unwrap_or(0).max(end) + self.counted_len > LEN_MAX {
-            return Err(Refusal::Spoilt);
+            return Err(Refusal::Invalidated);
         }
         Ok(self.end == Some(self.received))
     }

@@ -24,14 +24,14 @@ pub struct Route {
     pub router: Option<IpAddr>,
     /// Metric among routes with the same prefix length; the lowest is used.
     pub metric: u16,
-    /// End of its lifetime; `None` for no limit.
+    /// End of the lifetime of the route; `None` for no limit.
     pub valid_until: Option<Instant>,
 }
 
 /// Reasons why a route cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteError {
-    /// There are [`ROUTES_MAX`] already.
+    /// The table has [`ROUTES_MAX`] routes already.
     Full,
     /// The prefix is longer than an address.
     PrefixLength,
@@ -48,7 +48,7 @@ impl Route {
 
     /// Returns a route through a router.
     #[must_use]
-    pub fn by(router: IpAddr, prefix: IpAddr, prefix_len: u8) -> Self {
+    pub fn via(router: IpAddr, prefix: IpAddr, prefix_len: u8) -> Self {
         Self { router: Some(router), ..Self::on_link(prefix, prefix_len) }
     }
 
@@ -56,8 +56,8 @@ impl Route {
         is_in_prefix(destination, self.prefix, self.prefix_len)
     }
 
-    /// Returns whether it is the same route, apart from metric and lifetime.
-    fn is_namesake(&self, other: &Self) -> bool {
+    /// Returns whether `other` is the same route, apart from metric and lifetime.
+    fn is_same_route(&self, other: &Self) -> bool {
         self.prefix_len == other.prefix_len
             && self.router == other.router
             && self.covers(other.prefix)
@@ -84,7 +84,7 @@ impl Routes {
         if route.router.is_some_and(|router| router.is_ipv4() != route.prefix.is_ipv4()) {
             return Err(RouteError::Family);
         }
-        self.routes.retain(|known| !known.is_namesake(&route));
+        self.routes.retain(|known| !known.is_same_route(&route));
         if self.routes.len() >= ROUTES_MAX {
             return Err(RouteError::Full);
         }
@@ -96,11 +96,12 @@ impl Routes {
         Ok(())
     }
 
-    /// Removes the route with this prefix and router, and returns whether there was one.
+    /// Removes the route with this prefix and router, and returns whether the table had such a
+    /// route.
     pub fn remove(&mut self, prefix: IpAddr, prefix_len: u8, router: Option<IpAddr>) -> bool {
         let gone = Route { router, ..Route::on_link(prefix, prefix_len) };
         let before = self.routes.len();
-        self.routes.retain(|known| !known.is_namesake(&gone));
+        self.routes.retain(|known| !known.is_same_route(&gone));
         self.routes.len() < before
     }
 
@@ -117,8 +118,8 @@ impl Routes {
         self.next_hop_by(destination, |_| 0)
     }
 
-    /// Like [`Self::next_hop`], but of several routers returns the first with the least `doubt`,
-    /// where 0 means none (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    /// Like [`Self::next_hop`], but if several routers are possible, returns the first one with the
+    /// lowest `doubt`, where 0 means no doubt (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
     #[must_use]
     pub fn next_hop_by(
         &self,
@@ -162,7 +163,7 @@ mod tests {
 
     fn default_by(router: &str) -> Route {
         let router = ip(router);
-        Route::by(router, ip(if router.is_ipv4() { "0.0.0.0" } else { "::" }), 0)
+        Route::via(router, ip(if router.is_ipv4() { "0.0.0.0" } else { "::" }), 0)
     }
 
     fn table(routes: &[Route]) -> Routes {
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_is_taken() {
-        let long = Route::by(ip("fe80::2"), ip("2001:db8:1::"), 48);
-        let short = Route::by(ip("fe80::1"), ip("2001:db8::"), 32);
+        let long = Route::via(ip("fe80::2"), ip("2001:db8:1::"), 48);
+        let short = Route::via(ip("fe80::1"), ip("2001:db8::"), 32);
         let table = table(&[default_by("fe80::3"), short, long]);
         let next = ["2001:db8:1::9", "2001:db8:2::9", "2001::9"].map(|to| table.next_hop(ip(to)));
         assert_eq!(next, ["fe80::2", "fe80::1", "fe80::3"].map(|router| Some(ip(router))));
@@ -204,8 +205,8 @@ mod tests {
         let table = table(&[default_by("10.0.0.1"), default_by("10.0.0.2")]);
         let destination = ip("192.0.2.1");
         let one = |router| usize::from(router == ip("10.0.0.1"));
-        let (one_down, all_down) =
-            (table.next_hop_by(destination, one), table.next_hop_by(destination, |_| 1));
+        let one_down = table.next_hop_by(destination, one);
+        let all_down = table.next_hop_by(destination, |_| 1);
         assert_eq!((one_down, all_down), (Some(ip("10.0.0.2")), Some(ip("10.0.0.1"))));
     }
 
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn a_route_that_makes_no_sense_or_is_one_too_many_is_refused() {
         let mut table = Routes::default();
-        let mixed = Route::by(ip("10.0.0.1"), ip("::"), 0);
+        let mixed = Route::via(ip("10.0.0.1"), ip("::"), 0);
         assert_eq!(table.add(mixed), Err(RouteError::Family));
         let too_long = Route::on_link(ip("10.0.0.1"), 33);
         assert_eq!(table.add(too_long), Err(RouteError::PrefixLength));

@@ -1,17 +1,18 @@
 //! The addresses of an IPv6 host: formation, Duplicate Address Detection, and lifetimes (RFC 4862).
 //!
 //! The interface identifier is a keyed hash of the prefix (RFC 7217): a host has the same address
-//! whenever it returns to a network, and another one in every other network. It can therefore
-//! neither be tracked by its address, nor its address be derived from the hardware. Temporary
+//! whenever it returns to a network, and another one in every other network. Therefore the host
+//! cannot be tracked by its address, and the address cannot be derived from the hardware. Temporary
 //! addresses (RFC 8981) are not formed.
 //!
-//! An address is *tentative* until Duplicate Address Detection has found no other host that has it
-//! or tries it. It is then *preferred*, later *deprecated*, and finally removed. If another host
-//! has it, the next identifier is tried, three times in total (RFC 7217 §6). A solicitation of this
-//! host that a loop returns is recognized by its nonce (RFC 7527).
+//! An address is *tentative* until Duplicate Address Detection has found no other host that has or
+//! tries the address. It is then *preferred*, later *deprecated*, and finally removed. If another
+//! host has it, the next identifier is tried, three times in total (RFC 7217 §6). A solicitation of
+//! this host that a loop returns is recognized by its nonce (RFC 7527).
 //!
-//! An advertisement cannot shorten the lifetime of an address to less than two hours, unless it was
-//! shorter already (RFC 4862 §5.5.3 e): a forged one would otherwise cut the host off.
+//! An advertisement cannot shorten the lifetime of an address to less than two hours, unless the
+//! lifetime was shorter already (RFC 4862 §5.5.3 e): a forged advertisement would otherwise cut the
+//! host off.
 
 use super::nd::{INFINITE, Message, Nonce, Prefix, prefix_of, solicited_node};
 use crate::cx::Cx;
@@ -72,7 +73,7 @@ pub struct Address {
     pub address: Ipv6Addr,
     /// Length of its prefix in bits.
     pub prefix_len: u8,
-    /// Whether it should be the source of new connections.
+    /// Whether the address should be the source of new connections.
     pub is_preferred: bool,
 }
 
@@ -91,7 +92,7 @@ pub struct Addresses {
     mac: MacAddress,
     secret: Secret,
     entries: Vec<Entry>,
-    owed: VecDeque<Outgoing>,
+    pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
 
@@ -102,15 +103,16 @@ struct Entry {
     /// Number of identifiers tried before this one; `None` if the user configured the address.
     identifiers_tried: Option<u8>,
     state: State,
-    /// End of its preferred lifetime; `None` for no limit.
+    /// End of the preferred lifetime of the address; `None` for no limit.
     preferred_until: Option<Instant>,
-    /// End of its valid lifetime; `None` for no limit.
+    /// End of the valid lifetime of the address; `None` for no limit.
     valid_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// `sent` solicitations have been sent; the next step is due then.
+    /// `sent` solicitations have been sent; the next one, or the assignment of the address, is due
+    /// at `due`.
     Tentative { sent: u8, nonce: Nonce, due: Instant },
     /// Usable, and preferred.
     Preferred,
@@ -122,7 +124,7 @@ impl Addresses {
     /// Returns the state of the interface at `mac`, without an address.
     #[must_use]
     pub fn new(mac: MacAddress, secret: Secret) -> Self {
-        Self { mac, secret, entries: Vec::new(), owed: VecDeque::new(), events: VecDeque::new() }
+        Self { mac, secret, entries: Vec::new(), pending: VecDeque::new(), events: VecDeque::new() }
     }
 
     /// Forms a link-local address, which every interface needs (RFC 4862 §5.3).
@@ -154,7 +156,8 @@ impl Addresses {
         });
         let Some(entry) = known else {
             if valid_s != 0 {
-                let (preferred, valid) = (until(preferred_s, cx), until(valid_s, cx));
+                let preferred = until(preferred_s, cx);
+                let valid = until(valid_s, cx);
                 self.make(prefix.prefix, 0, preferred, valid, cx);
             }
             return;
@@ -172,7 +175,7 @@ impl Addresses {
         if entry.state == State::Deprecated && entry.preferred_until.is_none_or(|at| at > cx.now) {
             entry.state = State::Preferred;
             let address = entry.address;
-            self.tell(Event::Preferred(address), cx);
+            self.push_event(Event::Preferred(address), cx);
         }
     }
 
@@ -202,9 +205,14 @@ impl Addresses {
         self.entries.iter().map(|entry| entry.address)
     }
 
-    /// Processes the solicitation of a host without an address, which tries `target` itself (RFC
-    /// 4862 §5.4.3). Returns whether `target` is tentative here too.
-    pub fn is_tried(&mut self, target: Ipv6Addr, nonce: Option<Nonce>, cx: &mut Cx<'_>) -> bool {
+    /// Processes a solicitation of a host that checks whether `target` is free (RFC 4862 §5.4.3).
+    /// Returns whether `target` is a tentative address of this host.
+    pub fn process_probe(
+        &mut self,
+        target: Ipv6Addr,
+        nonce: Option<Nonce>,
+        cx: &mut Cx<'_>,
+    ) -> bool {
         let tried = self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
         let Some(State::Tentative { nonce: ours, .. }) = tried.map(|entry| entry.state) else {
             return false;
@@ -212,14 +220,14 @@ impl Addresses {
         if nonce == Some(ours) {
             cx.meter.count(Counter::NdIgnored);
         } else {
-            self.lose(target, cx);
+            self.abandon(target, cx);
         }
         true
     }
 
-    /// Records that another host has an address. A tentative one is given up (RFC 4862 §5.4.4).
-    /// Returns whether it is a local one, tentative or not.
-    pub fn is_claimed(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
+    /// Records that another host has the address `target`, which is given up if it is tentative
+    /// (RFC 4862 §5.4.4). Returns whether `target` is an address of this host, tentative or not.
+    pub fn process_claim(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
         let Some(entry) = self.entries.iter().find(|entry| entry.address == target) else {
             return false;
         };
@@ -228,20 +236,20 @@ impl Addresses {
             // attack.
             cx.meter.count(Counter::NdDuplicates);
         } else {
-            self.lose(target, cx);
+            self.abandon(target, cx);
         }
         true
     }
 
     /// Returns the next message to send.
     pub fn transmit(&mut self) -> Option<Outgoing> {
-        self.owed.pop_front()
+        self.pending.pop_front()
     }
 
     /// Returns whether a message is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.owed.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Returns the next event.
@@ -270,7 +278,7 @@ impl Addresses {
         let address = entry.address;
         if entry.valid_until.is_some_and(|at| at <= cx.now) {
             if entry.is_ours() {
-                self.tell(Event::Removed(address), cx);
+                self.push_event(Event::Removed(address), cx);
             }
             return false;
         }
@@ -281,18 +289,19 @@ impl Addresses {
                     source_mac: None,
                     nonce: Some(nonce),
                 };
-                self.owed.push_back(Outgoing { destination: solicited_node(address), message });
-                let (sent, due) = (sent + 1, cx.now + ANSWER_WAIT);
+                self.pending.push_back(Outgoing { destination: solicited_node(address), message });
+                let sent = sent + 1;
+                let due = cx.now + ANSWER_WAIT;
                 entry.state = State::Tentative { sent, nonce, due };
             }
             State::Tentative { .. } => {
                 entry.state = State::Preferred;
                 let prefix_len = entry.prefix_len;
-                self.tell(Event::Assigned { address, prefix_len }, cx);
+                self.push_event(Event::Assigned { address, prefix_len }, cx);
             }
             State::Preferred => {
                 entry.state = State::Deprecated;
-                self.tell(Event::Deprecated(address), cx);
+                self.push_event(Event::Deprecated(address), cx);
             }
             State::Deprecated => {}
         }
@@ -300,14 +309,14 @@ impl Addresses {
     }
 
     /// Gives up an address that another host has, and tries the next identifier.
-    fn lose(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
+    fn abandon(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
         let Some(place) = self.entries.iter().position(|entry| entry.address == address) else {
             return;
         };
         let entry = self.entries.remove(place);
-        self.owed.retain(|owed| owed.destination != solicited_node(address));
+        self.pending.retain(|pending| pending.destination != solicited_node(address));
         cx.meter.count(Counter::NdDuplicates);
-        self.tell(Event::Duplicate(address), cx);
+        self.push_event(Event::Duplicate(address), cx);
         let Some(tried) = entry.identifiers_tried else { return };
         if tried + 1 < IDENTIFIERS_MAX {
             let prefix = prefix_of(address, PREFIX_LEN);
@@ -343,8 +352,8 @@ impl Addresses {
         if self.entries.len() >= ADDRESSES_LIMIT {
             return cx.meter.count(Counter::NdEntriesRefused);
         }
-        let [_, _, nonce @ ..] = cx.chance.next_u64().to_be_bytes();
-        let delay = cx.chance.below(u64::try_from(START_DELAY.as_nanos()).unwrap_or(0));
+        let [_, _, nonce @ ..] = cx.rng.next_u64().to_be_bytes();
+        let delay = cx.rng.below(u64::try_from(START_DELAY.as_nanos()).unwrap_or(0));
         let due = cx.now + Duration::from_nanos(delay);
         let state = State::Tentative { sent: 0, nonce, due };
         self.entries.push(Entry {
@@ -370,7 +379,7 @@ impl Addresses {
         (0..=u8::MAX).map(hash).find(|identifier| !is_reserved(*identifier)).unwrap_or(1)
     }
 
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.events.len() < EVENTS_LIMIT {
             self.events.push_back(event);
         } else {
@@ -423,29 +432,29 @@ mod tests {
 
     struct Bench {
         addresses: Addresses,
-        lab: TestContext,
+        context: TestContext,
     }
 
     impl Default for Bench {
         fn default() -> Self {
             let addresses = Addresses::new(MAC, Secret([1, 2]));
-            Self { addresses, lab: TestContext::default() }
+            Self { addresses, context: TestContext::default() }
         }
     }
 
     impl Bench {
         fn advertise(&mut self, valid_s: u32, preferred_s: u32) {
             let prefix = Prefix { valid_s, preferred_s, ..PREFIX };
-            self.addresses.advertise(&prefix, &mut self.lab.cx());
+            self.addresses.advertise(&prefix, &mut self.context.cx());
         }
 
         fn run_seconds(&mut self, seconds: u64) {
-            let end = self.lab.now + Duration::from_secs(seconds);
+            let end = self.context.now + Duration::from_secs(seconds);
             while let Some(at) = self.addresses.deadline().filter(|at| *at <= end) {
-                self.lab.now = self.lab.now.max(at);
-                self.addresses.timeout(&mut self.lab.cx());
+                self.context.now = self.context.now.max(at);
+                self.addresses.timeout(&mut self.context.cx());
             }
-            self.lab.now = end;
+            self.context.now = end;
         }
 
         fn events(&mut self) -> Vec<Event> {
@@ -463,7 +472,7 @@ mod tests {
     #[test]
     fn an_address_is_tried_with_one_solicitation_before_it_is_ours() {
         let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.lab.cx());
+        bench.addresses.make_link_local(&mut bench.context.cx());
         assert_eq!(bench.addresses.link_local(), None);
         bench.run_seconds(3);
         let ours = bench.addresses.link_local().unwrap();
@@ -492,37 +501,37 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_somebody_has_is_replaced_by_the_next_until_three_were_tried() {
+    fn a_duplicate_address_is_replaced_by_the_next_until_three_were_tried() {
         let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.lab.cx());
+        bench.addresses.make_link_local(&mut bench.context.cx());
         for _ in 0..3 {
             let tried = bench.addresses.listened().next().unwrap();
-            assert!(bench.addresses.is_claimed(tried, &mut bench.lab.cx()));
+            assert!(bench.addresses.process_claim(tried, &mut bench.context.cx()));
         }
         assert_eq!(bench.addresses.listened().count(), 0);
-        assert_eq!(bench.lab.counted(Counter::NdDuplicates), 3);
+        assert_eq!(bench.context.counted(Counter::NdDuplicates), 3);
     }
 
     #[test]
-    fn two_who_try_the_same_address_both_give_it_up() {
+    fn two_hosts_that_try_the_same_address_both_give_it_up() {
         let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.lab.cx());
+        bench.addresses.make_link_local(&mut bench.context.cx());
         let tried = bench.addresses.listened().next().unwrap();
-        assert!(bench.addresses.is_tried(tried, None, &mut bench.lab.cx()));
+        assert!(bench.addresses.process_probe(tried, None, &mut bench.context.cx()));
         assert_eq!(bench.events(), [Event::Duplicate(tried)]);
     }
 
     #[test]
     fn our_own_solicitation_that_comes_back_is_no_duplicate() {
         let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.lab.cx());
+        bench.addresses.make_link_local(&mut bench.context.cx());
         bench.run_seconds(1);
         let Some(Outgoing { message: Message::NeighborSolicitation { target, nonce, .. }, .. }) =
             bench.addresses.transmit()
         else {
             panic!("a solicitation")
         };
-        assert!(bench.addresses.is_tried(target, nonce, &mut bench.lab.cx()));
+        assert!(bench.addresses.process_probe(target, nonce, &mut bench.context.cx()));
         bench.run_seconds(3);
         assert_eq!(bench.addresses.link_local(), Some(target));
     }
@@ -533,7 +542,7 @@ mod tests {
         bench.advertise(86_400, 14_400);
         bench.run_seconds(3);
         let ours = bench.only().address;
-        assert!(bench.addresses.is_claimed(ours, &mut bench.lab.cx()));
+        assert!(bench.addresses.process_claim(ours, &mut bench.context.cx()));
         assert!(bench.addresses.holds(ours));
     }
 
@@ -608,7 +617,7 @@ mod tests {
             Prefix { prefix: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0), ..PREFIX },
         ];
         let mut bench = Bench::default();
-        wrong.iter().for_each(|prefix| bench.addresses.advertise(prefix, &mut bench.lab.cx()));
+        wrong.iter().for_each(|prefix| bench.addresses.advertise(prefix, &mut bench.context.cx()));
         assert_eq!(bench.addresses.listened().count(), 0);
     }
 
@@ -617,9 +626,9 @@ mod tests {
         let mut bench = Bench::default();
         for third in 0..1000 {
             let prefix = Ipv6Addr::new(0x2001, 0xDB8, third, 0, 0, 0, 0, 0);
-            bench.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut bench.lab.cx());
+            bench.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut bench.context.cx());
         }
         assert_eq!(bench.addresses.listened().count(), ADDRESSES_LIMIT);
-        assert_eq!(bench.lab.counted(Counter::NdEntriesRefused), 1000 - 16);
+        assert_eq!(bench.context.counted(Counter::NdEntriesRefused), 1000 - 16);
     }
 }

@@ -12,12 +12,13 @@ pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 pub(crate) const THEIRS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 
-/// A host at [`OURS`] on a network of 24 bits and at [`OURS_V6`] on one of 64, with 32 buffers.
+/// A host at [`OURS`] with a prefix of 24 bits and at [`OURS_V6`] with a prefix of 64 bits, with 32
+/// buffers.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) internet: Internet,
     pub(crate) pool: Pool,
-    pub(crate) lab: TestContext,
+    pub(crate) context: TestContext,
 }
 
 impl Default for Host {
@@ -30,12 +31,12 @@ impl Host {
     pub(crate) fn with_seed(seed: u64) -> Self {
         let mut internet = Internet::new(OURS, 24, 1500);
         internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
-        Self { internet, pool: Pool::new(32, 1600), lab: TestContext::with_seed(seed) }
+        Self { internet, pool: Pool::new(32, 1600), context: TestContext::with_seed(seed) }
     }
 
     /// Lends a packet that holds `bytes`.
     pub(crate) fn packet(&mut self, bytes: &[u8]) -> Packet {
-        let mut packet = self.pool.take(&mut self.lab.meter).unwrap();
+        let mut packet = self.pool.take(&mut self.context.meter).unwrap();
         packet.extend(bytes);
         packet
     }
@@ -43,20 +44,20 @@ impl Host {
     /// Passes `bytes` from the link to the host.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Option<Datagram> {
         let packet = self.packet(bytes);
-        self.internet.receive(packet, &mut self.pool, &mut self.lab.cx())
+        self.internet.receive(packet, &mut self.pool, &mut self.context.cx())
     }
 
     /// Passes a datagram for a transport to the host, and reports its port as closed.
     pub(crate) fn refuse(&mut self, bytes: &[u8]) {
         if let Some(datagram) = self.receive(bytes) {
-            let cx = &mut self.lab.cx();
+            let cx = &mut self.context.cx();
             self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
         }
     }
 
     /// Returns the next answer.
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
-        let packet = self.internet.transmit(&mut self.pool, &mut self.lab.cx())?;
+        let packet = self.internet.transmit(&mut self.pool, &mut self.context.cx())?;
         let bytes = packet.data().to_vec();
         self.pool.put(packet);
         Some(bytes)
@@ -71,7 +72,8 @@ impl Host {
     ) -> Vec<Vec<u8>> {
         let packet = self.packet(data);
         let header = super::Header::to(destination, protocol);
-        let (pool, cx) = (&mut self.pool, &mut self.lab.cx());
+        let pool = &mut self.pool;
+        let cx = &mut self.context.cx();
         let whole = self.internet.send(packet, header, pool, cx).unwrap();
         let mut sent: Vec<Vec<u8>> = whole.iter().map(|packet| packet.data().to_vec()).collect();
         whole.into_iter().for_each(|packet| self.pool.put(packet));
@@ -80,7 +82,7 @@ impl Host {
     }
 
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
-        self.lab.counted(counter)
+        self.context.counted(counter)
     }
 }
 

@@ -69,7 +69,7 @@ proptest! {
     fn etherparse_accepts_what_is_sent(data in prop::collection::vec(any::<u8>(), 0..=1480)) {
         let mut host = Host::default();
         let packet = host.packet(&data);
-        let cx = &mut host.lab.cx();
+        let cx = &mut host.context.cx();
         let sent = host.internet.send(packet, super::Header { dscp_ecn: 0x48, ..super::Header::to(THEIRS.into(), Protocol::Tcp) }, &mut host.pool, cx);
         let sent = sent.unwrap().unwrap();
         let theirs = etherparse::Ipv4Slice::from_slice(sent.data()).unwrap();
@@ -292,7 +292,7 @@ fn nothing_is_reported_about_icmp() {
     let mut host = Host::default();
     let packet = host.packet(b"01234567");
     let datagram = Datagram { header: header(Protocol::Icmp).into(), header_len: 20, packet };
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.transmit(), None);
 }
@@ -303,7 +303,7 @@ fn nothing_is_reported_to_a_source_that_is_not_one_host() {
     let mut host = Host::default();
     let packet = host.packet(b"01234567");
     let header = Header { source: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let datagram = Datagram { header: header.into(), header_len: 20, packet };
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.counted(Counter::IcmpErrorsSuppressed), 1);
@@ -329,7 +329,7 @@ fn a_flood_of_echoes_is_owed_no_more_than_eight_answers() {
 // req RFC9293:MUST-54
 // req RFC1122:3.2.2-MUST-3, RFC1122:3.2.2.1-MUST-1, RFC1122:3.4-MUST-5, RFC1122:3.4-MUST-6
 #[test]
-fn an_error_about_a_datagram_of_ours_is_told_with_its_first_bytes() {
+fn an_error_about_a_datagram_of_ours_is_reported_with_its_first_bytes() {
     let mut host = Host::default();
     let quoted = datagram(&ours(Protocol::Tcp), &[], b"portsseq");
     receive_icmp(&mut host, &message([3, 4, 0, 0, 0, 0, 0x05, 0x78], &quoted));
@@ -365,7 +365,7 @@ fn an_error_about_a_fragment_is_counted_and_dropped() {
 }
 
 #[test]
-fn news_that_nobody_fetches_is_limited() {
+fn unread_events_are_limited() {
     let mut host = Host::default();
     let error = message(UNREACHABLE, &datagram(&ours(Protocol::Tcp), &[], b"portsseq"));
     (0..100).for_each(|_| receive_icmp(&mut host, &error));
@@ -375,7 +375,7 @@ fn news_that_nobody_fetches_is_limited() {
 
 fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result<(), SendError> {
     let packet = host.packet(data);
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let sent =
         host.internet.send(packet, super::Header::to(to.into(), protocol), &mut host.pool, cx)?;
     sent.into_iter().for_each(|sent| host.pool.put(sent));
@@ -393,7 +393,7 @@ fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
 }
 
 #[test]
-fn nothing_is_sent_to_nobody_or_over_tcp_to_a_group() {
+fn nothing_is_sent_to_an_invalid_address_or_over_tcp_to_a_group() {
     let mut host = Host::default();
     let wrong = [[0; 4], [240, 0, 0, 1], [224, 0, 0, 1], [255; 4]];
     let refused = wrong.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
@@ -416,7 +416,7 @@ fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
     let mut host = Host::default();
     host.internet.set_time_to_live(9);
     let packet = host.packet(b"data");
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let sent = host
         .internet
         .send(packet, super::Header::to(THEIRS.into(), Protocol::Tcp), &mut host.pool, cx)
@@ -429,8 +429,9 @@ fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
 #[test]
 fn a_datagram_for_a_group_stays_on_the_link() {
     let mut host = Host::default();
-    let (packet, group) = (host.packet(b"data"), Ipv4Addr::new(224, 0, 0, 1));
-    let cx = &mut host.lab.cx();
+    let packet = host.packet(b"data");
+    let group = Ipv4Addr::new(224, 0, 0, 1);
+    let cx = &mut host.context.cx();
     let sent = host
         .internet
         .send(packet, super::Header::to(group.into(), Protocol::Udp), &mut host.pool, cx)
@@ -440,7 +441,7 @@ fn a_datagram_for_a_group_stays_on_the_link() {
 }
 
 fn ask(host: &mut Host) -> Vec<u8> {
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let packet =
         host.internet.make_echo_request(THEIRS.into(), 7, 1, 56, &mut host.pool, cx).unwrap();
     let packet = packet.unwrap();
@@ -459,10 +460,10 @@ fn answer(request: &[u8]) -> Vec<u8> {
 
 // req RFC1122:3.2.2.6-MUST-4
 #[test]
-fn an_echo_that_comes_back_is_told_once_with_its_round_trip() {
+fn an_echo_reply_is_reported_once_with_its_round_trip() {
     let mut host = Host::default();
     let reply = answer(&ask(&mut host));
-    host.lab.advance_millis(25);
+    host.context.advance_millis(25);
     host.receive(&reply);
     host.receive(&reply);
     let expected = EchoReply {
@@ -492,7 +493,7 @@ fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
 #[test]
 fn an_echo_request_longer_than_any_datagram_is_refused_before_a_buffer_is_asked_for() {
     let mut host = Host { pool: Pool::new(0, 1600), ..Host::default() };
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let refused = [65_507, 65_508].map(|payload_len| {
         host.internet
             .make_echo_request(THEIRS.into(), 7, 1, payload_len, &mut host.pool, cx)
@@ -504,7 +505,7 @@ fn an_echo_request_longer_than_any_datagram_is_refused_before_a_buffer_is_asked_
 #[test]
 fn an_echo_request_to_everybody_is_refused() {
     let mut host = Host::default();
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     let everybody = Ipv4Addr::BROADCAST;
     let refused = host.internet.make_echo_request(everybody.into(), 7, 1, 56, &mut host.pool, cx);
     assert_eq!(refused.unwrap_err(), SendError::Destination);
@@ -516,7 +517,8 @@ fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
     let mut host = Host::default();
     let reply = answer(&ask(&mut host));
     (2..=65).for_each(|sequence| {
-        let (pool, cx) = (&mut host.pool, &mut host.lab.cx());
+        let pool = &mut host.pool;
+        let cx = &mut host.context.cx();
         let made = host.internet.make_echo_request(THEIRS.into(), 7, sequence, 56, pool, cx);
         host.pool.put(made.unwrap().unwrap());
     });
@@ -528,18 +530,18 @@ fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
 fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
     static CLOCK: AtomicU64 = AtomicU64::new(0);
     let mut host = Host::default();
-    host.lab.meter = Meter::new(Clock::Counter(|| CLOCK.fetch_add(1, Ordering::Relaxed)));
-    host.lab.meter.enter(Account::Telnet);
+    host.context.meter = Meter::new(Clock::Counter(|| CLOCK.fetch_add(1, Ordering::Relaxed)));
+    host.context.meter.enter(Account::Telnet);
     let received = host.receive(&datagram(&header(Protocol::Udp), &[], b"data")).unwrap();
-    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
-    let cx = &mut host.lab.cx();
+    assert_eq!(host.context.meter.enter(Account::Telnet), Account::Telnet);
+    let cx = &mut host.context.cx();
     host.internet.report(received, Unreachable::Port, &mut host.pool, cx);
-    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+    assert_eq!(host.context.meter.enter(Account::Telnet), Account::Telnet);
     host.transmit().unwrap();
-    assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+    assert_eq!(host.context.meter.enter(Account::Telnet), Account::Telnet);
     send(&mut host, b"data", [10, 0, 0, 2], Protocol::Tcp).unwrap();
-    assert_eq!(host.lab.meter.enter(Account::Outside), Account::Telnet);
-    assert_eq!(host.lab.meter.charged(Account::Internet), 4);
+    assert_eq!(host.context.meter.enter(Account::Outside), Account::Telnet);
+    assert_eq!(host.context.meter.charged(Account::Internet), 4);
 }
 
 #[test]
@@ -554,9 +556,10 @@ fn send_from_ours(host: &mut Host, len: usize) -> Result<usize, SendError> {
     let packet = host.packet(&vec![0; len]);
     let header =
         super::Header { source: OURS.into(), ..super::Header::to(THEIRS.into(), Protocol::Tcp) };
-    let sent = host.internet.send(packet, header, &mut host.pool, &mut host.lab.cx())?;
+    let sent = host.internet.send(packet, header, &mut host.pool, &mut host.context.cx())?;
     let packet = sent.expect("it is whole");
-    let (len, hops) = (packet.len(), packet.data()[8]);
+    let len = packet.len();
+    let hops = packet.data()[8];
     host.pool.put(packet);
     assert_eq!(hops, TIME_TO_LIVE);
     Ok(len)

@@ -140,89 +140,98 @@ mod tests {
 
     #[test]
     fn one_call_carries_one_whole_datagram_whatever_the_limit() {
-        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
-        link.send(Packet::from_slice(b"first"), &mut lab.cx()).unwrap();
-        link.send(Packet::from_slice(b"second"), &mut lab.cx()).unwrap();
+        let mut link = Datagram::new(1500);
+        let mut context = TestContext::default();
+        link.send(Packet::from_slice(b"first"), &mut context.cx()).unwrap();
+        link.send(Packet::from_slice(b"second"), &mut context.cx()).unwrap();
         let mut wire = Vec::new();
-        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 5);
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut context.cx()), 5);
         assert_eq!(wire, b"first");
-        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 6);
-        assert_eq!(link.transmit_into(&mut wire, 1, &mut lab.cx()), 0);
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut context.cx()), 6);
+        assert_eq!(link.transmit_into(&mut wire, 1, &mut context.cx()), 0);
         assert!(!link.has_output());
     }
 
     #[test]
     fn an_empty_datagram_that_was_sent_is_given_back() {
-        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
-        link.send(Packet::from_slice(b""), &mut lab.cx()).unwrap();
-        assert_eq!(link.transmit_into(&mut Vec::new(), 1, &mut lab.cx()), 0);
+        let mut link = Datagram::new(1500);
+        let mut context = TestContext::default();
+        link.send(Packet::from_slice(b""), &mut context.cx()).unwrap();
+        assert_eq!(link.transmit_into(&mut Vec::new(), 1, &mut context.cx()), 0);
         assert!(matches!(link.event(), Some(Event::Sent(_))));
     }
 
     #[test]
     fn a_datagram_that_fills_its_buffer_is_received_and_a_longer_one_is_dropped() {
-        let (mut link, mut lab) = (Datagram::new(2000), TestContext::default());
+        let mut link = Datagram::new(2000);
+        let mut context = TestContext::default();
         let mut pool = Pool::new(1, 100);
-        link.receive(&[7; 101], &mut pool, &mut lab.cx());
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
-        link.receive(&[7; 100], &mut pool, &mut lab.cx());
+        link.receive(&[7; 101], &mut pool, &mut context.cx());
+        assert_eq!((pool.lent(), context.counted(Counter::LinkPacketsTooLong)), (0, 1));
+        link.receive(&[7; 100], &mut pool, &mut context.cx());
         let Some(Event::Received(packet)) = link.event() else { panic!("a packet") };
         assert_eq!(packet.data(), [7; 100]);
     }
 
     #[test]
     fn a_datagram_is_dropped_and_counted_when_no_buffer_is_free() {
-        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
-        link.receive(b"x", &mut Pool::new(0, 100), &mut lab.cx());
+        let mut link = Datagram::new(1500);
+        let mut context = TestContext::default();
+        link.receive(b"x", &mut Pool::new(0, 100), &mut context.cx());
         assert!(link.event().is_none());
-        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+        assert_eq!(context.counted(Counter::PacketsRefused), 1);
     }
 
     #[test]
     fn full_queues_refuse_and_count() {
         let mut link = Datagram::with_queue_limit(1500, 1);
-        let (mut lab, mut pool) = (TestContext::default(), Pool::new(8, 100));
-        link.receive(b"x", &mut pool, &mut lab.cx());
-        link.receive(b"y", &mut pool, &mut lab.cx());
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (1, 1));
-        link.send(Packet::from_slice(b"x"), &mut lab.cx()).unwrap();
-        assert!(link.send(Packet::from_slice(b"y"), &mut lab.cx()).is_err());
-        assert_eq!(lab.counted(Counter::LinkPacketsDropped), 1);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(8, 100);
+        link.receive(b"x", &mut pool, &mut context.cx());
+        link.receive(b"y", &mut pool, &mut context.cx());
+        assert_eq!((pool.lent(), context.counted(Counter::LinkPacketsRefused)), (1, 1));
+        link.send(Packet::from_slice(b"x"), &mut context.cx()).unwrap();
+        assert!(link.send(Packet::from_slice(b"y"), &mut context.cx()).is_err());
+        assert_eq!(context.counted(Counter::LinkPacketsDropped), 1);
     }
 
     #[test]
     fn a_packet_longer_than_the_mtu_is_given_back() {
-        let (mut link, mut lab) = (Datagram::new(4), TestContext::default());
-        let refused = link.send(Packet::from_slice(b"12345"), &mut lab.cx()).unwrap_err();
+        let mut link = Datagram::new(4);
+        let mut context = TestContext::default();
+        let refused = link.send(Packet::from_slice(b"12345"), &mut context.cx()).unwrap_err();
         assert_eq!(refused.data(), b"12345");
-        assert_eq!(lab.counted(Counter::LinkPacketsTooLong), 1);
+        assert_eq!(context.counted(Counter::LinkPacketsTooLong), 1);
     }
 
     #[test]
     fn a_super_segment_may_be_longer_than_the_mtu_as_the_device_cuts_it() {
-        let (mut link, mut lab) = (Datagram::new(4), TestContext::default());
+        let mut link = Datagram::new(4);
+        let mut context = TestContext::default();
         let mut packet = Packet::from_slice(b"12345");
         packet.offload.segment_size = 2;
-        link.send(packet, &mut lab.cx()).unwrap();
+        link.send(packet, &mut context.cx()).unwrap();
         assert_eq!(link.take_waiting().unwrap().offload.segment_size, 2);
     }
 
     #[test]
     fn the_account_entered_before_a_call_is_entered_again_after_it() {
-        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
-        lab.meter.enter(Account::Internet);
-        link.send(Packet::from_slice(b"x"), &mut lab.cx()).unwrap();
-        assert_eq!(lab.meter.enter(Account::Outside), Account::Internet);
+        let mut link = Datagram::new(1500);
+        let mut context = TestContext::default();
+        context.meter.enter(Account::Internet);
+        link.send(Packet::from_slice(b"x"), &mut context.cx()).unwrap();
+        assert_eq!(context.meter.enter(Account::Outside), Account::Internet);
     }
 
     #[test]
     fn reset_gives_every_buffer_back() {
-        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
+        let mut link = Datagram::new(1500);
+        let mut context = TestContext::default();
         let mut pool = Pool::new(8, 100);
-        link.receive(b"x", &mut pool, &mut lab.cx());
-        link.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
-        link.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
-        link.transmit_into(&mut Vec::new(), 1, &mut lab.cx());
+        link.receive(b"x", &mut pool, &mut context.cx());
+        link.send(pool.take(&mut context.meter).unwrap(), &mut context.cx()).unwrap();
+        link.send(pool.take(&mut context.meter).unwrap(), &mut context.cx()).unwrap();
+        link.transmit_into(&mut Vec::new(), 1, &mut context.cx());
         link.reset(&mut pool);
         assert_eq!(pool.lent(), 0);
         assert!(link.event().is_none());

@@ -33,7 +33,7 @@ const HEADERS_MAX_LEN: usize = HEADER_LEN + TAG_LEN;
 const TAG: u16 = 0x8100;
 /// Smaller values of the type field are lengths (IEEE 802.3 §3.2.6).
 const TYPE_MIN: u16 = 0x0600;
-/// Maximum number of groups in a filter; with more it accepts every group.
+/// Maximum number of groups in a filter; with more groups the filter accepts every group.
 const GROUPS_LIMIT: usize = 32;
 
 /// A device that carries whole frames, such as a TAP or a packet socket.
@@ -90,13 +90,13 @@ impl MacAddress {
         self.0
     }
 
-    /// Returns whether it is a group address; broadcast is one too.
+    /// Returns whether this is a group address; the broadcast address is one too.
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether it is the address of a single interface.
+    /// Returns whether this is the address of a single interface.
     #[must_use]
     pub fn is_unicast(self) -> bool {
         !self.is_multicast() && self != Self::UNSPECIFIED
@@ -202,25 +202,25 @@ pub struct Header {
 pub struct Parsed {
     /// The header.
     pub header: Header,
-    /// Its length with a tag if there is one, in bytes.
+    /// Length of the header in bytes, including a tag if there is one.
     pub header_len: usize,
 }
 
 /// Reasons why a frame cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// It ends inside its header.
+    /// The frame ends inside its header.
     Truncated,
-    /// Its source is a group address, or the null address.
+    /// The source of the frame is a group address, or the null address.
     Source,
-    /// It has a length in place of a type.
+    /// The frame has a length in place of a type.
     Length,
-    /// It belongs to a VLAN, or has more than one tag.
+    /// The frame belongs to a VLAN, or has more than one tag.
     Vlan,
 }
 
 impl FrameError {
-    /// Returns the counter for it.
+    /// Returns the counter of this error.
     #[must_use]
     pub const fn counter(self) -> Counter {
         match self {
@@ -242,7 +242,8 @@ impl Header {
         let (destination, rest) = frame.split_first_chunk().ok_or(FrameError::Truncated)?;
         let (source, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
         let (ether_type, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
-        let (destination, source) = (MacAddress(*destination), MacAddress(*source));
+        let destination = MacAddress(*destination);
+        let source = MacAddress(*source);
         if !source.is_unicast() {
             return Err(FrameError::Source);
         }
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_takes_what_is_for_us_for_everybody_and_for_our_groups() {
+    fn a_filter_accepts_our_address_broadcasts_and_our_groups() {
         let group = MacAddress::of_group_v6("ff02::1".parse().unwrap());
         let mut filter = Filter::new(OURS);
         assert!(filter.takes(OURS) && filter.takes(MacAddress::BROADCAST));
@@ -425,7 +426,8 @@ mod tests {
         fn a_header_that_is_written_is_read_back(
             destination: [u8; 6], source: [u8; 6], ether_type in TYPE_MIN..,
         ) {
-            let (destination, source) = (MacAddress(destination), MacAddress(source));
+            let destination = MacAddress(destination);
+            let source = MacAddress(source);
             prop_assume!(source.is_unicast() && ether_type != TAG);
             let header = Header { destination, source, ether_type: ether_type.into() };
             let parsed = Parsed { header, header_len: HEADER_LEN };

@@ -256,22 +256,22 @@ mod tests {
         [end(), end()]
     }
 
-    fn carry(from: &mut Link, to: &mut Link, pool: &mut Pool, lab: &mut TestContext) {
+    fn carry(from: &mut Link, to: &mut Link, pool: &mut Pool, context: &mut TestContext) {
         let mut wire = Vec::new();
-        from.transmit_into(&mut wire, 7, &mut lab.cx());
-        to.receive(&wire, pool, &mut lab.cx());
+        from.transmit_into(&mut wire, 7, &mut context.cx());
+        to.receive(&wire, pool, &mut context.cx());
     }
 
     /// Opens the line, if necessary, and processes the events of that.
-    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut TestContext) {
+    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, context: &mut TestContext) {
         for end in [&mut *a, &mut *b] {
             if let Link::Ppp(ppp) = end {
-                ppp.open(&mut lab.cx());
+                ppp.open(&mut context.cx());
             }
         }
         while a.has_output() || b.has_output() {
-            carry(a, b, pool, lab);
-            carry(b, a, pool, lab);
+            carry(a, b, pool, context);
+            carry(b, a, pool, context);
         }
         for end in [a, b] {
             while end.event().is_some() {}
@@ -284,18 +284,19 @@ mod tests {
             kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {
-            let (mut ends, mut lab) = (both_ends(kind), TestContext::default());
+            let mut ends = both_ends(kind);
+            let mut context = TestContext::default();
             let mut pool = Pool::new(16, 50);
-            open(&mut ends, &mut pool, &mut lab);
+            open(&mut ends, &mut pool, &mut context);
             let [mut a, mut b] = ends;
             for datagram in &datagrams {
-                let mut packet = pool.take(&mut lab.meter).unwrap();
+                let mut packet = pool.take(&mut context.meter).unwrap();
                 packet.extend(datagram);
-                a.send(packet, &mut lab.cx()).unwrap();
+                a.send(packet, &mut context.cx()).unwrap();
             }
             while a.has_output() || b.has_output() {
-                carry(&mut a, &mut b, &mut pool, &mut lab);
-                carry(&mut b, &mut a, &mut pool, &mut lab);
+                carry(&mut a, &mut b, &mut pool, &mut context);
+                carry(&mut b, &mut a, &mut pool, &mut context);
             }
             let mut received = Vec::new();
             while let Some(Event::Received(packet)) = b.event() {

@@ -42,7 +42,7 @@ pub const ESC_ESC: u8 = 221;
 const COMPRESSED_TCP: u8 = 0x80;
 /// Value of the upper half of the first byte: TCP with the number of its slot as protocol.
 const UNCOMPRESSED_TCP: u8 = 0x70;
-/// The version that belongs there instead, and a mask of the remaining bits of the first byte.
+/// IP version 4 in the upper half of a byte, and a mask that keeps the lower half.
 const VERSION_4: u8 = 0x4F;
 
 const CODE: Code = Code { ordinary_run, escape };
@@ -195,7 +195,7 @@ impl Slip {
             None => Incoming::Skipping,
         };
         if let Incoming::Skipping = self.incoming {
-            self.lose();
+            self.packet_lost();
         }
     }
 
@@ -206,7 +206,7 @@ impl Slip {
         };
         if is_escaped {
             cx.meter.count(Counter::LinkEscapesWrong);
-            self.lose();
+            self.packet_lost();
             return pool.put(packet);
         }
         cx.meter.count(Counter::LinkPacketsIn);
@@ -239,15 +239,15 @@ impl Slip {
     }
 
     /// Notifies the decompressor of a lost packet.
-    fn lose(&mut self) {
+    fn packet_lost(&mut self) {
         if let Some(Compression { decompressor, .. }) = &mut self.compression {
-            decompressor.lose();
+            decompressor.packet_lost();
         }
     }
 
     fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(fault);
-        self.lose();
+        self.packet_lost();
         let dropped = core::mem::replace(&mut self.incoming, Incoming::Skipping);
         if let Incoming::Packet { packet, .. } = dropped {
             pool.put(packet);
@@ -279,16 +279,16 @@ impl Slip {
         })
     }
 
-    /// Appends at most `room` bytes of one packet.
-    fn fill(&mut self, wire: &mut Vec<u8>, room: usize, cx: &mut Cx<'_>) {
+    /// Appends at most `max_bytes` bytes of one packet.
+    fn fill(&mut self, wire: &mut Vec<u8>, max_bytes: usize, cx: &mut Cx<'_>) {
         let Some(Outgoing { packet, stuffing }) = &mut self.outgoing else {
             let Some(mut packet) = self.output.next() else { return };
             self.compress(&mut packet, cx);
             self.outgoing = Some(Outgoing { packet, stuffing: Stuffing::default() });
             return wire.push(END);
         };
-        let end = wire.len().saturating_add(room);
-        let escapes = stuffing.fill(packet.data(), &CODE, wire, room);
+        let end = wire.len().saturating_add(max_bytes);
+        let escapes = stuffing.fill(packet.data(), &CODE, wire, max_bytes);
         cx.meter.add(Counter::LinkEscapesOut, escapes);
         if wire.len() == end {
             return;
@@ -390,9 +390,9 @@ mod tests {
         slip: &mut Slip,
         bytes: &[u8],
         pool: &mut Pool,
-        lab: &mut TestContext,
+        context: &mut TestContext,
     ) -> Vec<Vec<u8>> {
-        slip.receive(bytes, pool, &mut lab.cx());
+        slip.receive(bytes, pool, &mut context.cx());
         let packets: Vec<Packet> =
             core::iter::from_fn(|| slip.event()).filter_map(Event::into_packet).collect();
         packets
@@ -407,104 +407,115 @@ mod tests {
 
     #[test]
     fn a_packet_with_both_special_bytes_goes_out_as_the_rfc_says() {
-        let (mut slip, mut lab) = (Slip::new(MTU), TestContext::default());
-        slip.send(Packet::from_slice(&[1, 192, 2, 219, 220, 221]), &mut lab.cx()).unwrap();
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        slip.send(Packet::from_slice(&[1, 192, 2, 219, 220, 221]), &mut context.cx()).unwrap();
         let mut wire = Vec::new();
-        slip.transmit_into(&mut wire, 100, &mut lab.cx());
+        slip.transmit_into(&mut wire, 100, &mut context.cx());
         assert_eq!(wire, [192, 1, 219, 220, 2, 219, 221, 220, 221, 192]);
-        assert_eq!(lab.counted(Counter::LinkEscapesOut), 2);
+        assert_eq!(context.counted(Counter::LinkEscapesOut), 2);
         assert!(matches!(slip.event(), Some(Event::Sent(_))));
     }
 
     #[test]
     fn an_escape_with_a_wrong_second_byte_drops_its_packet_and_no_other() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         let wire = [192, 1, 219, 9, 2, 219, 220, 192, 192, 7, 192];
-        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[7]]);
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut context), [[7]]);
+        assert_eq!((pool.lent(), context.counted(Counter::LinkEscapesWrong)), (0, 1));
     }
 
     #[test]
     fn an_end_after_esc_ends_the_packet_and_drops_it() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
-        assert_eq!(received(&mut slip, &[1, 219, 192, 7, 192], &mut pool, &mut lab), [[7]]);
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
+        assert_eq!(received(&mut slip, &[1, 219, 192, 7, 192], &mut pool, &mut context), [[7]]);
+        assert_eq!((pool.lent(), context.counted(Counter::LinkEscapesWrong)), (0, 1));
     }
 
     #[test]
     fn an_escape_after_an_escape_drops_the_packet() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         assert_eq!(
-            received(&mut slip, &[1, 219, 219, 221, 192, 7, 192], &mut pool, &mut lab),
+            received(&mut slip, &[1, 219, 219, 221, 192, 7, 192], &mut pool, &mut context),
             [[7]]
         );
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
+        assert_eq!((pool.lent(), context.counted(Counter::LinkEscapesWrong)), (0, 1));
     }
 
     #[test]
     fn a_packet_longer_than_the_mtu_is_dropped_and_the_next_one_comes() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(3), TestContext::default(), Pool::new(4, MTU));
+        let mut slip = Slip::new(3);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         let wire = [1, 2, 3, 4, 219, 220, 5, 192, 1, 2, 219, 221, 192];
-        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 219]]);
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut context), [[1, 2, 219]]);
+        assert_eq!((pool.lent(), context.counted(Counter::LinkPacketsTooLong)), (0, 1));
     }
 
     #[test]
     fn a_packet_one_byte_longer_than_the_mtu_is_too_long() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(3), TestContext::default(), Pool::new(4, MTU));
+        let mut slip = Slip::new(3);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         let wire = [1, 2, 3, 4, 192, 1, 2, 3, 192];
-        assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 3]]);
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
+        assert_eq!(received(&mut slip, &wire, &mut pool, &mut context), [[1, 2, 3]]);
+        assert_eq!((pool.lent(), context.counted(Counter::LinkPacketsTooLong)), (0, 1));
     }
 
     #[test]
     fn empty_packets_are_ignored_and_take_no_buffer() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(0, MTU));
-        assert!(received(&mut slip, &[192; 20], &mut pool, &mut lab).is_empty());
-        assert_eq!(lab.counted(Counter::PacketsRefused), 0);
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(0, MTU);
+        assert!(received(&mut slip, &[192; 20], &mut pool, &mut context).is_empty());
+        assert_eq!(context.counted(Counter::PacketsRefused), 0);
     }
 
     #[test]
     fn a_packet_without_a_buffer_is_skipped_whole_and_counted_once() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(0, MTU));
-        assert!(received(&mut slip, &[1, 219, 220, 3, 192], &mut pool, &mut lab).is_empty());
-        assert_eq!(lab.counted(Counter::PacketsRefused), 1);
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(0, MTU);
+        assert!(received(&mut slip, &[1, 219, 220, 3, 192], &mut pool, &mut context).is_empty());
+        assert_eq!(context.counted(Counter::PacketsRefused), 1);
     }
 
     #[test]
     fn a_full_used_queue_skips_the_packet_and_counts_it() {
         let mut slip = Slip::with_queue_limit(MTU, 1);
-        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
-        assert_eq!(received(&mut slip, &[1, 192, 2, 192], &mut pool, &mut lab), [[1]]);
-        assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (0, 1));
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
+        assert_eq!(received(&mut slip, &[1, 192, 2, 192], &mut pool, &mut context), [[1]]);
+        assert_eq!((pool.lent(), context.counted(Counter::LinkPacketsRefused)), (0, 1));
     }
 
     #[test]
     fn a_full_output_queue_gives_the_packet_back_until_one_is_collected() {
-        let (mut slip, mut lab) = (Slip::with_queue_limit(MTU, 1), TestContext::default());
-        slip.send(Packet::from_slice(b"a"), &mut lab.cx()).unwrap();
-        slip.transmit_into(&mut Vec::new(), 100, &mut lab.cx());
-        let refused = slip.send(Packet::from_slice(b"b"), &mut lab.cx()).unwrap_err();
-        assert_eq!(lab.counted(Counter::LinkPacketsDropped), 1);
+        let mut slip = Slip::with_queue_limit(MTU, 1);
+        let mut context = TestContext::default();
+        slip.send(Packet::from_slice(b"a"), &mut context.cx()).unwrap();
+        slip.transmit_into(&mut Vec::new(), 100, &mut context.cx());
+        let refused = slip.send(Packet::from_slice(b"b"), &mut context.cx()).unwrap_err();
+        assert_eq!(context.counted(Counter::LinkPacketsDropped), 1);
         slip.event().unwrap();
-        slip.send(refused, &mut lab.cx()).unwrap();
+        slip.send(refused, &mut context.cx()).unwrap();
     }
 
     #[test]
     fn reset_gives_every_buffer_back() {
-        let (mut slip, mut lab, mut pool) =
-            (Slip::new(MTU), TestContext::default(), Pool::new(8, MTU));
-        slip.receive(&[1, 192, 2], &mut pool, &mut lab.cx());
-        slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
-        slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
-        slip.transmit_into(&mut Vec::new(), 1, &mut lab.cx());
+        let mut slip = Slip::new(MTU);
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(8, MTU);
+        slip.receive(&[1, 192, 2], &mut pool, &mut context.cx());
+        slip.send(pool.take(&mut context.meter).unwrap(), &mut context.cx()).unwrap();
+        slip.send(pool.take(&mut context.meter).unwrap(), &mut context.cx()).unwrap();
+        slip.transmit_into(&mut Vec::new(), 1, &mut context.cx());
         assert_eq!(pool.lent(), 4);
         slip.reset(&mut pool);
         assert_eq!(pool.lent(), 0);
@@ -513,26 +524,28 @@ mod tests {
 
     #[test]
     fn the_first_byte_says_what_header_compression_has_made_of_a_packet() {
-        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         let [mut a, mut b] = [0, 1].map(|_| Slip::new(MTU).with_header_compression());
         let mut firsts = Vec::new();
         for identification in 0..3 {
             let segment = typed(identification);
-            a.send(Packet::from_slice(&segment), &mut lab.cx()).unwrap();
+            a.send(Packet::from_slice(&segment), &mut context.cx()).unwrap();
             let mut wire = Vec::new();
-            a.transmit_into(&mut wire, 100, &mut lab.cx());
+            a.transmit_into(&mut wire, 100, &mut context.cx());
             firsts.push((wire[1], wire.len()));
-            assert_eq!(received(&mut b, &wire, &mut pool, &mut lab), [segment]);
+            assert_eq!(received(&mut b, &wire, &mut pool, &mut context), [segment]);
         }
         assert_eq!(firsts, [(0x75, 43), (0x8B, 6), (0x8B, 6)]);
     }
 
     #[test]
     fn after_a_damaged_packet_compressed_ones_are_tossed_until_one_comes_whole() {
-        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
+        let mut context = TestContext::default();
+        let mut pool = Pool::new(4, MTU);
         let mut slip = Slip::new(MTU).with_header_compression();
-        received(&mut slip, &[ESC, 0, END, 0x8B, 1, 2, b'x', END], &mut pool, &mut lab);
-        assert_eq!((lab.counted(Counter::VjTossed), pool.lent()), (1, 0));
+        received(&mut slip, &[ESC, 0, END, 0x8B, 1, 2, b'x', END], &mut pool, &mut context);
+        assert_eq!((context.counted(Counter::VjTossed), pool.lent()), (1, 0));
     }
 
     proptest! {
@@ -541,10 +554,11 @@ mod tests {
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(END), Just(0x75), Just(0xCB)], 0..300),
         ) {
-            let (mut lab, mut pool) = (TestContext::default(), Pool::new(2, MTU));
+            let mut context = TestContext::default();
+            let mut pool = Pool::new(2, MTU);
             let mut slip = Slip::new(MTU).with_header_compression();
             let wire = [END, 0x75, END].into_iter().chain(noise).chain([END]);
-            for packet in received(&mut slip, &wire.collect::<Vec<_>>(), &mut pool, &mut lab) {
+            for packet in received(&mut slip, &wire.collect::<Vec<_>>(), &mut pool, &mut context) {
                 prop_assert!((1..=MTU).contains(&packet.len()));
             }
             prop_assert_eq!(pool.lent(), 0);
@@ -558,19 +572,23 @@ mod tests {
             ),
             limits in prop::collection::vec(1..20_usize, 1..30),
         ) {
-            let (mut a, mut b, mut lab) = (Slip::new(MTU), Slip::new(MTU), TestContext::default());
+            let mut a = Slip::new(MTU);
+            let mut b = Slip::new(MTU);
+            let mut context = TestContext::default();
             let mut pool = Pool::new(4, MTU);
             for packet in &packets {
-                a.send(Packet::from_slice(packet), &mut lab.cx()).unwrap();
+                a.send(Packet::from_slice(packet), &mut context.cx()).unwrap();
             }
-            let (mut came, mut limits) = (Vec::new(), limits.iter().cycle());
+            let mut delivered = Vec::new();
+            let mut limits = limits.iter().cycle();
             while a.has_output() {
-                let (mut wire, limit) = (Vec::new(), *limits.next().unwrap());
-                let sent = a.transmit_into(&mut wire, limit, &mut lab.cx());
+                let mut wire = Vec::new();
+                let limit = *limits.next().unwrap();
+                let sent = a.transmit_into(&mut wire, limit, &mut context.cx());
                 prop_assert!((1..=limit).contains(&sent) && sent == wire.len());
-                came.extend(received(&mut b, &wire, &mut pool, &mut lab));
+                delivered.extend(received(&mut b, &wire, &mut pool, &mut context));
             }
-            prop_assert_eq!(came, packets);
+            prop_assert_eq!(delivered, packets);
             prop_assert_eq!(pool.lent(), 0);
         }
 
@@ -582,13 +600,15 @@ mod tests {
             ),
             pieces in 1..50_usize,
         ) {
-            let (mut slip, mut lab, mut pool) = (Slip::new(MTU), TestContext::default(), Pool::new(2, MTU));
+            let mut slip = Slip::new(MTU);
+            let mut context = TestContext::default();
+            let mut pool = Pool::new(2, MTU);
             for piece in noise.chunks(pieces) {
-                received(&mut slip, piece, &mut pool, &mut lab);
+                received(&mut slip, piece, &mut pool, &mut context);
             }
-            received(&mut slip, &[END], &mut pool, &mut lab);
+            received(&mut slip, &[END], &mut pool, &mut context);
             prop_assert_eq!(pool.lent(), 0);
-            let clean = received(&mut slip, &[END, 5, 6, END], &mut pool, &mut lab);
+            let clean = received(&mut slip, &[END, 5, 6, END], &mut pool, &mut context);
             prop_assert_eq!(clean, [[5, 6]]);
         }
     }

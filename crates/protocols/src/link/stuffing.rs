@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 /// The escapes of a protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
-    /// Returns the number of bytes before the first that must be escaped.
+    /// Returns the number of bytes before the first byte that must be escaped.
     pub(super) ordinary_run: fn(&[u8]) -> usize,
-    /// Returns the two bytes that represent one that must be escaped.
+    /// Returns the two bytes that represent an escaped byte.
     pub(super) escape: fn(u8) -> [u8; 2],
 }
 
@@ -29,17 +29,17 @@ impl Stuffing {
         wire.extend(self.half.take());
     }
 
-    /// Appends at most `room` bytes of the rest of `data`, and returns the number of escapes begun.
+    /// Appends at most `max_bytes` bytes of the rest of `data`, and returns the number of escapes begun.
     ///
-    /// If it appends less than `room` bytes, all of `data` has been sent.
+    /// If it appends less than `max_bytes` bytes, all of `data` has been sent.
     pub(super) fn fill(
         &mut self,
         data: &[u8],
         code: &Code,
         wire: &mut Vec<u8>,
-        room: usize,
+        max_bytes: usize,
     ) -> u64 {
-        let end = wire.len().saturating_add(room);
+        let end = wire.len().saturating_add(max_bytes);
         let mut escapes = 0;
         while wire.len() < end {
             if self.half.is_some() {

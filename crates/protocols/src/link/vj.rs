@@ -43,14 +43,14 @@
 //! The IP identification is not covered by any checksum that is sent, and is wrong after a loss.
 //!
 //! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any)
-//! gets the one after its slot's, because an identification that does not increase would cost three
-//! bytes of every segment.
+//! gets the identification after that of its slot, because an identification that does not increase
+//! would cost three bytes of every segment.
 //!
-//! Two things are stricter here than in the RFC's sample code. Bits that it does not know (ECN's)
-//! are compared with the slot's, and a change is sent uncompressed. And in the special cases its
-//! receiver leaves URG unchanged: here the receiver clears it, and the sender does not use a
-//! special case when the slot has it set, so that either kind of peer reconstructs the right
-//! segment.
+//! Two things are stricter here than in the RFC's sample code. Bits that the sample code does not
+//! know (those of ECN) are compared with the slot's, and a change is sent uncompressed. And in the
+//! special cases the sample code's receiver leaves URG unchanged: here the receiver clears it, and
+//! the sender does not use a special case when the slot has it set, so that either kind of peer
+//! reconstructs the right segment.
 
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
@@ -79,9 +79,9 @@ pub enum Kind {
 /// Reasons why a received packet gives no datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It is truncated, or refers to a slot that is empty or does not exist.
+    /// The packet is truncated, or refers to a slot that is empty or does not exist.
     Damaged,
-    /// It does not name its slot, which after a loss may differ from the previous one.
+    /// The packet does not name its slot, which after a loss may differ from the previous one.
     Tossed,
 }
 
@@ -95,9 +95,9 @@ mod mask {
     pub(super) const WINDOW: u8 = 0x02;
     pub(super) const URGENT: u8 = 0x01;
     pub(super) const SPECIALS: u8 = SEQUENCE | ACKNOWLEDGMENT | WINDOW | URGENT;
-    /// The echo of a character.
+    /// The mask of a segment that echoes a character.
     pub(super) const ECHO: u8 = SEQUENCE | WINDOW | URGENT;
-    /// Bulk data.
+    /// The mask of a segment with bulk data.
     pub(super) const BULK: u8 = SPECIALS;
 }
 
@@ -116,7 +116,8 @@ const URG: u8 = 0x20;
 pub struct Compressor {
     slots: Vec<Slot>,
     slots_max: u8,
-    /// The slot of the last segment, which the next may omit if it is the same.
+    /// The slot of the last segment; the next segment may omit its slot number if it uses the same
+    /// slot.
     last: Option<u8>,
     may_omit_slot: bool,
     /// Number of segments so far, as the age of the slots.
@@ -163,7 +164,7 @@ impl Compressor {
 
     /// Converts a whole datagram into its form on the line, and returns its kind.
     pub fn compress(&mut self, packet: &mut Packet, meter: &mut Meter) -> Kind {
-        self.number(packet);
+        self.set_identification(packet);
         let Some(headers) = Headers::read(packet.data()) else { return Kind::Ip };
         // RFC 1144 §3.2.3: a segment that opens or closes a connection is sent unchanged.
         if headers.tcp[13] & (FIN_SYN_RST | ACK) != ACK {
@@ -171,7 +172,8 @@ impl Compressor {
         }
         self.clock += 1;
         let (number, changes) = self.enter(&headers);
-        let (headers_len, checksum) = (headers.len(), [headers.tcp[16], headers.tcp[17]]);
+        let headers_len = headers.len();
+        let checksum = [headers.tcp[16], headers.tcp[17]];
         let names_slot = !self.may_omit_slot || self.last != Some(number);
         self.last = Some(number);
         let Some(changes) = changes else {
@@ -193,8 +195,9 @@ impl Compressor {
         Kind::CompressedTcp
     }
 
-    /// Gives an atomic datagram without an identification the one that needs no byte.
-    fn number(&self, packet: &mut Packet) {
+    /// Sets the identification of an atomic datagram that has none to the value that needs no byte
+    /// when compressed.
+    fn set_identification(&self, packet: &mut Packet) {
         let Some(headers) = Headers::read(packet.data()) else { return };
         let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
         let slot = self.slots.iter().find(|slot| slot.is_of(&headers));
@@ -235,9 +238,9 @@ impl Compressor {
         (number, None)
     }
 
-    /// Clears all slots, so that the next segment of each connection is sent uncompressed, because
-    /// a compressed segment was never sent to the line.
-    pub fn forget(&mut self) {
+    /// Clears all slots after a compressed segment was made but not sent to the line. The next
+    /// segment of each connection is then sent uncompressed.
+    pub fn clear_slots(&mut self) {
         self.slots.clear();
         self.last = None;
     }
@@ -274,14 +277,14 @@ impl Decompressor {
             Err(Error::Tossed) => meter.count(Counter::VjTossed),
             Err(Error::Damaged) => {
                 meter.count(Counter::VjErrorsIn);
-                self.lose();
+                self.packet_lost();
             }
         }
         result
     }
 
     /// Records that the link has lost or damaged a packet.
-    pub fn lose(&mut self) {
+    pub fn packet_lost(&mut self) {
         self.is_tossing = true;
     }
 
@@ -313,7 +316,8 @@ impl Decompressor {
         let slot = self.slots.get_mut(usize::from(number)).and_then(Option::as_mut);
         let slot = slot.ok_or(Error::Damaged)?;
         slot.apply(changes, &mut cursor)?;
-        let (data_len, compressed_len) = (cursor.0.len(), packet.len() - cursor.0.len());
+        let data_len = cursor.0.len();
+        let compressed_len = packet.len() - cursor.0.len();
         slot.set_data_len(data_len)?;
         packet.pull(compressed_len);
         for part in [&slot.tcp_options[..], &slot.tcp, &slot.ip_options, &slot.ip] {
@@ -324,8 +328,8 @@ impl Decompressor {
 }
 
 impl<'a> Headers<'a> {
-    /// Parses the headers of `datagram`, if it can be reconstructed from them: TCP, not a fragment,
-    /// with a correct length and a correct checksum of the IP header.
+    /// Parses the headers of `datagram`, if the datagram can be reconstructed from them: TCP, not a
+    /// fragment, with a correct length and a correct checksum of the IP header.
     fn read(datagram: &'a [u8]) -> Option<Self> {
         let (ip, rest) = datagram.split_first_chunk::<20>()?;
         let ip_options_len = (usize::from(ip[0] & 0x0F) * 4).checked_sub(20)?;
@@ -360,12 +364,14 @@ impl Slot {
     }
 
     fn store(&mut self, headers: &Headers<'_>, used_at: u64) {
-        (self.ip, self.tcp) = (*headers.ip, *headers.tcp);
+        self.ip = *headers.ip;
+        self.tcp = *headers.tcp;
         self.ip_options.clear();
         self.ip_options.extend_from_slice(headers.ip_options);
         self.tcp_options.clear();
         self.tcp_options.extend_from_slice(headers.tcp_options);
-        (self.data_len, self.used_at) = (headers.data_len, used_at);
+        self.data_len = headers.data_len;
+        self.used_at = used_at;
     }
 
     fn ip_identification(&self) -> u16 {
@@ -382,7 +388,9 @@ impl Slot {
         if !self.is_alike(headers) {
             return None;
         }
-        let (old, new, mut changes) = (&self.tcp, headers.tcp, Changes::default());
+        let old = &self.tcp;
+        let new = headers.tcp;
+        let mut changes = Changes::default();
         if new[13] & URG != 0 {
             changes.put(mask::URGENT, u16::from_be_bytes([new[18], new[19]]));
         } else if old[18..] != new[18..] {
@@ -417,7 +425,8 @@ impl Slot {
         Some(changes)
     }
 
-    /// Returns whether all fields are equal that a compressed segment cannot change.
+    /// Returns whether the slot and `headers` are equal in all fields that a compressed segment
+    /// cannot change.
     fn is_alike(&self, headers: &Headers<'_>) -> bool {
         let flags = |tcp: &[u8; 20]| tcp[13] & !(PSH | URG);
         self.ip[..2] == headers.ip[..2]
@@ -430,8 +439,10 @@ impl Slot {
 
     /// Applies the changes of a segment to the slot.
     fn apply(&mut self, changes: u8, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        let (mut ip, mut tcp) = (self.ip, self.tcp);
-        (tcp[16], tcp[17]) = (cursor.byte()?, cursor.byte()?);
+        let mut ip = self.ip;
+        let mut tcp = self.tcp;
+        tcp[16] = cursor.byte()?;
+        tcp[17] = cursor.byte()?;
         tcp[13] &= !(PSH | URG);
         if changes & mask::PUSH != 0 {
             tcp[13] |= PSH;
@@ -460,7 +471,8 @@ impl Slot {
         }
         let by = if changes & mask::IDENTIFICATION != 0 { cursor.delta()? } else { 1 };
         add(&mut ip[4..6], by);
-        (self.ip, self.tcp) = (ip, tcp);
+        self.ip = ip;
+        self.tcp = tcp;
         Ok(())
     }
 

@@ -45,8 +45,8 @@ closed_list! {
         Terminal "terminal",
         /// Files: reading, writing, and converting between the file's form and the wire's.
         Files "files",
-        /// FTP, and the carriers and servers of sessions: everything of ours that is no network
-        /// layer.
+        /// FTP, and the connections and servers of sessions: the work of this program that belongs
+        /// to no other account.
         Application "application",
     }
 }
@@ -74,12 +74,13 @@ closed_list! {
 }
 
 impl Work {
-    /// Returns the account to which it is charged.
+    /// Returns the account to which this kind of work is charged.
     #[must_use]
     pub const fn account(self) -> Account {
         match self {
             Self::LineByte => Account::Interrupt,
-            // TM-233 counts it as part of the cost per packet, independent of the length.
+            // TM-233 counts these kinds of work as part of the cost per packet, independent of the
+            // length.
             Self::Segment | Self::Switch => Account::TcpFixed,
             Self::SegmentByte => Account::TcpByte,
             Self::TelnetByte => Account::Telnet,
@@ -115,15 +116,15 @@ closed_list! {
         Transactions "transactions",
         // Packet buffers.
         /// No packet buffer was free.
-        PacketsRefused "packet buffers refused",
+        PacketsRefused "packet requests refused, no free buffer",
         // Several stations on one interface.
         /// Datagrams and errors handed over to the next station, because this one had no use for
         /// them.
-        StraysOut "strays handed over",
+        MisdeliveredOut "packets handed over to another station",
         /// Datagrams and errors received from another station.
-        StraysIn "strays taken",
+        MisdeliveredIn "packets taken over from another station",
         /// Datagrams and errors dropped at a full queue between two stations.
-        StraysDropped "strays dropped",
+        MisdeliveredDropped "packets for another station dropped, full queue",
         // Link: LLP, SLIP.
         /// Complete packets received from the line.
         LinkPacketsIn "link packets in",
@@ -142,7 +143,7 @@ closed_list! {
         /// Escapes received.
         LinkEscapesIn "link escapes in",
         /// Escapes whose second byte is not defined by the protocol.
-        LinkEscapesWrong "link escapes wrong",
+        LinkEscapesWrong "link escapes invalid",
         /// Requests to send (REQ) sent.
         LlpRequestsOut "LLP REQs sent",
         /// Requests to send (REQ) received.
@@ -150,13 +151,13 @@ closed_list! {
         /// Requests received in the middle of a packet, which is dropped.
         LlpRequestsInPacket "LLP REQs inside a packet",
         /// Requests left unanswered because no packet buffer was free or the used queue was full.
-        LlpRequestsRefused "LLP REQs refused",
+        LlpRequestsRefused "LLP REQs left unanswered, no free buffer",
         /// Acknowledgments sent.
         LlpAcksOut "LLP ACKs sent",
         /// Acknowledgments received.
         LlpAcksIn "LLP ACKs received",
         /// Acknowledgments received when none was outstanding.
-        LlpAcksStray "LLP ACKs stray",
+        LlpAcksUnexpected "LLP ACKs unexpected",
         /// Timeouts while waiting for an acknowledgment.
         LlpAckTimeouts "LLP ACK timeouts",
         /// Packets given up after the last retry.
@@ -170,14 +171,14 @@ closed_list! {
         /// Address requests that timed out.
         LlpAddressTimeouts "LLP address timeouts",
         /// Packets from the line dropped at a full used queue.
-        LinkPacketsRefused "link packets refused at the used queue",
+        LinkPacketsRefused "link packets dropped, full used queue",
         /// Frames that are truncated or have a group address as source.
         EthernetFrameErrors "Ethernet frames in error",
         /// Frames for another interface or group.
-        EthernetFramesForOthers "Ethernet frames for others",
+        EthernetFramesForOthers "Ethernet frames for other addresses",
         /// Frames with a VLAN tag.
         EthernetFramesOfVlans "Ethernet frames of VLANs",
-        /// Frames of an unsupported type, or with a length in its place.
+        /// Frames of an unsupported type, or with a length instead of a type.
         EthernetTypesUnknown "Ethernet types unknown",
         /// Segments sent with compressed headers.
         VjCompressedOut "segments sent with compressed headers",
@@ -190,7 +191,7 @@ closed_list! {
         /// Compressed headers that are truncated or refer to an empty slot.
         VjErrorsIn "compressed headers in error",
         /// Segments with compressed headers dropped after the loss of an earlier one.
-        VjTossed "compressed headers tossed after a loss",
+        VjTossed "compressed headers dropped after a loss",
         /// PPP frames whose check sequence is wrong.
         PppCheckErrors "PPP frames with a wrong check sequence",
         /// PPP frames that are too short or were aborted by their sender.
@@ -206,7 +207,7 @@ closed_list! {
         /// Unanswered PPP echo requests.
         PppEchoesLost "PPP echoes unanswered",
         /// Signs that a PPP line is looped back to this host.
-        PppLoopbacks "PPP packets of our own",
+        PppLoopbacks "PPP packets looped back",
         /// Failed PPP authentications, in either direction.
         PppAuthenticationsFailed "PPP authentications failed",
         // Internet.
@@ -221,9 +222,9 @@ closed_list! {
         /// Headers whose checksum is wrong.
         IpChecksumErrors "IP header checksum errors",
         /// Datagrams for other hosts.
-        IpAddressErrors "IP datagrams for others",
+        IpAddressErrors "IP datagrams for other hosts",
         /// Datagrams with a source address that no host may have.
-        IpSourceErrors "IP sources impossible",
+        IpSourceErrors "IP source addresses invalid",
         /// Headers with options, which are skipped.
         IpOptionsSkipped "IP headers with options",
         /// Fragments, which are dropped.
@@ -231,21 +232,21 @@ closed_list! {
         /// Datagrams for an unsupported protocol.
         IpProtocolsUnknown "IP protocols unknown",
         /// Datagrams whose time to live expired.
-        IpTimeExceeded "IP datagrams with no time to live",
+        IpTimeExceeded "IP datagrams with expired time to live",
         /// Datagrams dropped because the queue to the link was full.
         IpOutputDropped "IP datagrams dropped at output",
         /// Fragments from the link.
         IpFragmentsIn "IP fragments in",
         /// Duplicate fragments.
-        IpFragmentsDuplicate "IP fragments that came twice",
+        IpFragmentsDuplicate "IP fragments received twice",
         /// Datagrams reassembled from fragments.
         IpReassembled "IP datagrams reassembled",
         /// Datagrams dropped because their fragments contradict each other or the protocol.
         IpReassemblyErrors "IP datagrams with fragments in error",
         /// Datagrams whose fragments did not all arrive in time.
         IpReassemblyTimeouts "IP datagrams not reassembled in time",
-        /// Incomplete datagrams evicted for later ones.
-        IpReassemblyEvicted "IP datagrams evicted unfinished",
+        /// Incomplete datagrams evicted for later datagrams.
+        IpReassemblyEvicted "IP datagrams evicted before reassembly",
         /// Fragments sent.
         IpFragmentsOut "IP fragments out",
         /// Path MTUs lowered by an ICMP error.
@@ -271,15 +272,15 @@ closed_list! {
         IcmpEventsDropped "ICMP events dropped",
         // Neighbors: ARP, Neighbor Discovery and address configuration.
         /// Neighbors not added to a full cache.
-        NeighborEntriesRefused "neighbors refused",
+        NeighborEntriesRefused "neighbors not added, full cache",
         /// Neighbors evicted for others.
-        NeighborsForgotten "neighbors forgotten",
+        NeighborsForgotten "neighbors evicted from the cache",
         /// Neighbors that did not answer.
         NeighborsUnreachable "neighbors unreachable",
         /// Unsolicited answers.
-        NeighborsUnasked "neighbor answers unasked for",
+        NeighborsUnasked "neighbor answers unsolicited",
         /// Claims of an address that belongs to another neighbor.
-        NeighborOverwritesRefused "neighbor overwrites refused",
+        NeighborOverwritesRefused "claims of another neighbor's address refused",
         /// Packets dropped for lack of space while waiting for a neighbor.
         NeighborPacketsDropped "packets dropped before a neighbor answered",
         /// Requests for a neighbor's address sent.
@@ -305,14 +306,14 @@ closed_list! {
         /// Messages of Neighbor Discovery that are truncated, were forwarded or are invalid.
         NdErrors "ND messages in error",
         /// Options of Neighbor Discovery whose length is wrong.
-        NdOptionErrors "ND options wrong",
+        NdOptionErrors "ND options with a wrong length",
         /// Messages of Neighbor Discovery that are not trusted or concern no neighbor or address of
         /// this host.
         NdIgnored "ND messages ignored",
         /// Local addresses that another host has.
         NdDuplicates "ND duplicate addresses",
         /// Routers, prefixes, addresses or servers over the limit.
-        NdEntriesRefused "ND entries refused",
+        NdEntriesRefused "ND entries over the limit",
         // UDP.
         /// Datagrams delivered.
         UdpIn "UDP datagrams in",
@@ -323,13 +324,13 @@ closed_list! {
         /// Packets that a device cuts into several datagrams of one size.
         UdpSuperOut "UDP super-datagrams out",
         /// Datagrams for a port without a socket.
-        UdpNoPort "UDP datagrams for no port",
+        UdpNoPort "UDP datagrams for a port without a socket",
         /// Datagrams that are damaged or truncated.
         UdpErrors "UDP datagrams in error",
         /// Datagrams dropped at a full receive queue.
-        UdpQueueFull "UDP datagrams dropped at the queue",
+        UdpQueueFull "UDP datagrams dropped, full receive queue",
         /// Binds refused because of a limit.
-        UdpBindsRefused "UDP binds refused",
+        UdpBindsRefused "UDP binds over the limit",
         // TCP.
         /// Segments received.
         TcpSegmentsIn "TCP segments in",
@@ -340,13 +341,13 @@ closed_list! {
         /// Segments whose checksum is wrong.
         TcpChecksumErrors "TCP checksum errors",
         /// Options whose length is wrong.
-        TcpOptionErrors "TCP options wrong",
+        TcpOptionErrors "TCP options with a wrong length",
         /// Active opens.
         TcpActiveOpens "TCP active opens",
         /// Passive opens: connections created by a SYN.
         TcpPassiveOpens "TCP passive opens",
         /// Opens refused because of a limit.
-        TcpOpensRefused "TCP opens refused",
+        TcpOpensRefused "TCP opens over the limit",
         /// Connections that were reset by either side.
         TcpResets "TCP connections reset",
         /// Resets sent.
@@ -370,23 +371,23 @@ closed_list! {
         /// Spurious reductions of the congestion window that were undone.
         TcpRecoveriesUndone "TCP recoveries undone",
         /// Acknowledgments that report a duplicate segment.
-        TcpDuplicateReports "TCP reports of duplicates",
+        TcpDuplicateReports "TCP ACKs that report a duplicate segment",
         /// Segments delivered out of order.
         TcpReordered "TCP deliveries out of order",
         /// SACK blocks that are impossible or too many.
-        TcpBlocksRefused "TCP SACK blocks refused",
+        TcpBlocksRefused "TCP SACK blocks invalid or too many",
         /// Peers that dropped data they had selectively acknowledged (reneging).
-        TcpReneged "TCP SACK blocks taken back",
+        TcpReneged "TCP SACK data dropped by the peer",
         /// Segments with a congestion mark (ECN).
-        TcpMarksIn "TCP segments marked",
+        TcpMarksIn "TCP segments with an ECN mark",
         /// Reductions of the congestion window because of a mark.
-        TcpMarkReductions "TCP reductions by mark",
+        TcpMarkReductions "TCP window reductions by an ECN mark",
         /// Connections given up because nothing was acknowledged for too long.
-        TcpGivenUp "TCP connections given up",
+        TcpGivenUp "TCP connections timed out",
         /// Duplicate acknowledgments received.
         TcpDuplicateAcks "TCP duplicate ACKs in",
         /// Acknowledgments of data that was never sent.
-        TcpAcksUnsent "TCP ACKs of what was not sent",
+        TcpAcksUnsent "TCP ACKs of unsent data",
         /// Acknowledgments too old to be accepted.
         TcpAcksTooOld "TCP ACKs too old",
         /// Segments outside the window.
@@ -396,7 +397,7 @@ closed_list! {
         /// Segments received out of order and queued.
         TcpOutOfOrder "TCP segments out of order",
         /// Segments received out of order and dropped for lack of buffer space.
-        TcpOutOfOrderDropped "TCP segments out of order dropped",
+        TcpOutOfOrderDropped "TCP out-of-order segments dropped",
         /// Bytes received twice.
         TcpDuplicateBytes "TCP bytes received twice",
         /// Probes of a closed window.
@@ -404,7 +405,7 @@ closed_list! {
         /// Acknowledgments without data.
         TcpPureAcksOut "TCP ACKs without data sent",
         /// Acknowledgments piggybacked on data.
-        TcpPiggybackedAcks "TCP ACKs that rode on data",
+        TcpPiggybackedAcks "TCP ACKs piggybacked on data",
         /// Delayed acknowledgments sent because their timer expired.
         TcpDelayedAckTimeouts "TCP delayed ACK timeouts",
         /// Segments with urgent data received.
@@ -420,21 +421,21 @@ closed_list! {
         /// Connections opened by a returned cookie.
         TcpSynCookiesIn "TCP SYN cookies accepted",
         /// Acknowledgments that looked like a cookie but did not match.
-        TcpSynCookiesWrong "TCP SYN cookies wrong",
+        TcpSynCookiesWrong "TCP SYN cookies invalid",
         /// Connections in TIME-WAIT replaced by a new one.
         TcpTimeWaitsReused "TCP TIME-WAITs reused",
         /// Connections evicted because the table was full.
-        TcpReaped "TCP connections reaped",
+        TcpReaped "TCP connections evicted, full table",
         /// SYNs whose data was accepted immediately.
         TcpFastOpensIn "TCP fast opens in",
         /// SYNs sent with data.
         TcpFastOpensOut "TCP fast opens sent",
-        /// SYNs with a wrong cookie, or beyond the limit of pending ones.
+        /// SYNs with a wrong cookie, or beyond the limit of pending fast opens.
         TcpFastOpensRefused "TCP fast opens refused",
         /// ICMP errors about data in flight.
-        TcpIcmpErrors "TCP ICMP errors believed",
+        TcpIcmpErrors "ICMP errors accepted by TCP",
         /// ICMP errors that match no data in flight.
-        TcpIcmpErrorsIgnored "TCP ICMP errors ignored",
+        TcpIcmpErrorsIgnored "ICMP errors ignored by TCP",
         /// Black holes: segments longer than the base length were lost without an ICMP error.
         TcpBlackHoles "TCP black holes",
         /// Longer segments sent to probe the path MTU.
@@ -444,7 +445,7 @@ closed_list! {
         /// Send buffers grown with the congestion window.
         TcpSendBuffersGrown "TCP send buffers grown",
         /// Buffers not grown because the total limit was reached.
-        TcpGrowthRefused "TCP buffer growths refused",
+        TcpGrowthRefused "TCP buffers not grown, total limit",
         // Telnet.
         /// Commands received.
         TelnetCommandsIn "Telnet commands in",
@@ -455,23 +456,23 @@ closed_list! {
         /// Option negotiations sent.
         TelnetNegotiationsOut "Telnet negotiations out",
         /// Options refused.
-        TelnetOptionsRefused "Telnet options refused",
+        TelnetOptionsRefused "Telnet options refused by the local end",
         /// Subnegotiations that were longer than the limit.
         TelnetSubnegotiationsTooLong "Telnet subnegotiations too long",
         /// Malformed subnegotiations.
-        TelnetSubnegotiationsWrong "Telnet subnegotiations wrong",
+        TelnetSubnegotiationsWrong "Telnet subnegotiations malformed",
         /// Bytes discarded between the urgent notification and the data mark.
         TelnetBytesDiscarded "Telnet bytes discarded by Synch",
         /// Output bytes rejected by a full queue.
-        TelnetOutputRefused "Telnet bytes of output refused",
+        TelnetOutputRefused "Telnet output bytes rejected, full queue",
         /// Commands with an undefined code, and ends of subnegotiations that never began.
         TelnetCommandsUnknown "Telnet commands unknown",
         /// Environment variables that were not requested or have an invalid value.
-        TelnetVariablesRefused "Telnet variables refused",
+        TelnetVariablesRefused "Telnet environment variables rejected",
         /// Compressed streams that are invalid or expand beyond the limit.
-        TelnetCompressedRefused "Telnet compressed streams refused",
-        /// Items received in plaintext after the announcement that TLS follows.
-        TelnetItemsBeforeTls "Telnet items ignored before TLS",
+        TelnetCompressedRefused "Telnet compressed streams rejected",
+        /// Data and commands received in plaintext after the announcement that TLS follows.
+        TelnetItemsBeforeTls "Telnet data and commands ignored before TLS",
         /// Inspection records dropped because they were not taken in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
         /// Bytes of the login program's own text dropped because its display accepted none.
@@ -480,7 +481,7 @@ closed_list! {
         /// Bytes of a serial line's output skipped for a slow reader.
         ConsoleBytesSkipped "console bytes skipped for slow readers",
         /// Bytes typed by a user without write access.
-        ConsoleBytesRefused "console bytes refused to who watches",
+        ConsoleBytesRefused "console bytes typed without write access",
         // DHCP.
         /// Messages received.
         DhcpIn "DHCP messages in",
@@ -498,29 +499,29 @@ closed_list! {
         /// Commands read by a server.
         FtpCommandsIn "FTP commands in",
         /// Commands that are unknown or have an invalid argument.
-        FtpCommandsWrong "FTP commands wrong",
+        FtpCommandsWrong "FTP commands invalid",
         /// Commands discarded because they followed AUTH in plaintext.
-        FtpCommandsDropped "FTP commands dropped at the queue",
+        FtpCommandsDropped "FTP commands dropped before TLS",
         /// Command or reply lines that were too long.
         FtpLinesTooLong "FTP lines too long",
         /// Names that a command cannot carry or that lead out of their directory.
-        FtpNamesRefused "FTP names refused",
+        FtpNamesRefused "FTP names rejected",
         /// Telnet options refused on a control connection.
-        FtpOptionsRefused "FTP Telnet options refused",
+        FtpOptionsRefused "Telnet options refused on FTP connections",
         /// Bytes received before the TLS handshake and discarded.
         FtpBytesBeforeTls "FTP bytes dropped before TLS",
         /// Replies read by a client.
         FtpRepliesIn "FTP replies in",
         /// Replies that are malformed, too long or match no command.
-        FtpRepliesWrong "FTP replies wrong",
+        FtpRepliesWrong "FTP replies invalid",
         /// Logins refused.
-        FtpLoginsRefused "FTP logins refused",
+        FtpLoginsRefused "FTP logins refused by the local server",
         /// Commands refused for lack of a login or of a permission.
-        FtpRightsRefused "FTP commands without the right",
+        FtpRightsRefused "FTP commands without the required permission",
         /// Data ports that are on another host than the client's, or are privileged.
-        FtpBouncesRefused "FTP data ports of others refused",
+        FtpBouncesRefused "FTP data addresses refused, another host or privileged port",
         /// Data connections from another host.
-        FtpDataPeersRefused "FTP data connections of others refused",
+        FtpDataPeersRefused "FTP data connections refused, another host",
         /// Completed transfers.
         FtpTransfersComplete "FTP transfers complete",
         /// Failed or aborted transfers.
@@ -528,7 +529,7 @@ closed_list! {
         /// Timeouts: of a login, an idle session, a reply, a data connection.
         FtpTimeouts "FTP timeouts",
         /// Lines of a listing that match no known format.
-        FtpListingLinesUnknown "FTP listing lines unknown",
+        FtpListingLinesUnknown "FTP listing lines in an unknown format",
         // TFTP.
         /// New blocks received.
         TftpBlocksIn "TFTP blocks in",
@@ -547,12 +548,12 @@ closed_list! {
         TerminalSequencesUnknown "terminal sequences unknown",
         /// Reports sent at the host's request.
         TerminalReports "terminal reports",
-        /// Reports not sent because earlier ones were still queued.
-        TerminalReportsRefused "terminal reports refused",
+        /// Reports not sent because earlier reports were still queued.
+        TerminalReportsRefused "terminal reports not sent, earlier ones queued",
         /// Bytes lost to a full input FIFO of the Heath-19.
         TerminalInputOverruns "terminal input overruns",
-        /// Typed characters dropped because a line discipline's character set or line had no place
-        /// for them.
+        /// Typed characters that a line discipline dropped: not in its character set, or beyond the
+        /// maximum length of a line.
         TerminalLineBytesDropped "terminal line bytes dropped",
         /// Keys whose echo was predicted.
         PredictionsMade "predictions made",
@@ -563,6 +564,6 @@ closed_list! {
         /// Predictions whose echo differed or never arrived.
         PredictionsWrong "predictions wrong",
         /// Keys not predicted because too many were waiting for their echo.
-        PredictionsRefused "predictions refused",
+        PredictionsRefused "keys not predicted, too many without echo",
     }
 }

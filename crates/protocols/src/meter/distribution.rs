@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, in logarithmic bins of 2 KB in total. One thread records, all may read.
+/// Values of one quantity, in logarithmic bins of 2 KB in total. One thread records values, and any
+/// thread may read them.
 #[derive(Debug)]
 pub struct Distribution {
     count: Figure,
@@ -100,11 +101,12 @@ impl Distribution {
         self.sum().checked_div(self.count())
     }
 
-    /// Returns a value that `percent` percent of all values do not exceed, at most one eighth above
-    /// the least such value.
+    /// Returns the `percent`th percentile of the values, at most one eighth too high.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
-        let (count, min, max) = (self.count(), self.min.get(), self.max.get());
+        let count = self.count();
+        let min = self.min.get();
+        let max = self.max.get();
         if count == 0 {
             return None;
         }
@@ -123,7 +125,7 @@ impl Distribution {
 
 /// Returns the bin of `value`.
 ///
-/// Small values have a bin each. Larger ones share it with those of the same leading four bits.
+/// Small values have a bin each. Larger values with the same leading four bits share a bin.
 #[expect(clippy::cast_possible_truncation, reason = "only three bits are kept")]
 fn bin_of(value: u64) -> usize {
     let Some(doubling) = value.checked_ilog2() else { return 0 };
@@ -140,7 +142,7 @@ fn top_of(bin: usize) -> u64 {
     }
     let shift = bin / BINS_PER_DOUBLING - 1;
     let leading = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
-    // All bits below the leading ones are set. The top bin ends at `u64::MAX`.
+    // All bits below the leading bits are set. The top bin ends at `u64::MAX`.
     (leading << shift) | ((1 << shift) - 1)
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Engines call [`Meter::count`] and [`Meter::record`] wherever something is worth counting. CPU
 //! time is charged only where a layer is entered, by [`Meter::enter`]: one reading of the clock
-//! ends the old account and starts the new one, so no time is lost between two accounts and none is
-//! counted twice. A thread that waits has entered [`Account::Outside`].
+//! ends the previous account and starts the new account, so no time is lost between two accounts
+//! and no time is counted twice. A thread that waits has entered [`Account::Outside`].
 //!
-//! With a virtual clock there is nothing to read: [`Meter::work`] reports the work of a layer, and
-//! a table of [`Costs`] gives its cost on the simulated machine. With a real clock the same call
-//! counts the units, so that a cost per unit can be computed afterwards.
+//! A virtual clock is not read: [`Meter::work`] reports the work of a layer, and a table of
+//! [`Costs`] gives its cost on the simulated machine. With a real clock the same call counts the
+//! units, so that a cost per unit can be computed afterwards.
 //!
 //! The figures are stored in a [`CounterBlock`] that other threads may read at any time.
 
@@ -19,9 +19,9 @@ mod snapshot;
 pub use counters::{Account, Counter, Quantity, Work};
 pub use distribution::Distribution;
 pub use shared_counters::CounterBlock;
-pub use snapshot::{Hundred, Snapshot};
+pub use snapshot::{RecentWindow, Snapshot};
 
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Costs {
     }
 }
 
-/// Number of transactions reported together.
+/// Number of transactions in one recent window.
 const TOGETHER: u64 = 100;
 
 /// Counts, distributions and accounts of one station or one session.
@@ -68,17 +68,18 @@ pub struct Meter {
     clock: Clock,
     is_on: bool,
     current: Account,
-    /// The reading up to which all time is charged; with a virtual clock, the total time so far.
+    /// The clock reading up to which all time is charged; with a virtual clock, the total time so
+    /// far.
     mark: u64,
-    /// The reading at which `current` was entered.
+    /// The clock reading at which `current` was entered.
     entered: u64,
-    sheet: Arc<CounterBlock>,
+    counter_block: Arc<CounterBlock>,
 }
 
 impl Clone for Meter {
     fn clone(&self) -> Self {
         // The clone has figures of its own from now on.
-        Self { sheet: Arc::new(CounterBlock::clone(&self.sheet)), ..*self }
+        Self { counter_block: Arc::new(CounterBlock::clone(&self.counter_block)), ..*self }
     }
 }
 
@@ -97,7 +98,7 @@ impl Meter {
             current: Account::Outside,
             mark: started,
             entered: started,
-            sheet: Arc::new(CounterBlock::new(started, has_clock)),
+            counter_block: Arc::new(CounterBlock::new(started, has_clock)),
         }
     }
 
@@ -109,8 +110,8 @@ impl Meter {
 
     /// Returns the figures, for other threads to read while this meter runs.
     #[must_use]
-    pub fn sheet(&self) -> Arc<CounterBlock> {
-        Arc::clone(&self.sheet)
+    pub fn counter_block(&self) -> Arc<CounterBlock> {
+        Arc::clone(&self.counter_block)
     }
 
     /// Counts one occurrence.
@@ -121,21 +122,21 @@ impl Meter {
     /// Counts `occurrences` at once.
     pub fn add(&mut self, counter: Counter, occurrences: u64) {
         if self.is_on
-            && let Some(total) = self.sheet.counters.get(counter as usize)
+            && let Some(total) = self.counter_block.counters.get(counter as usize)
         {
             total.add(occurrences);
         }
     }
 
-    /// Counts a completed transaction. Every hundred transactions are reported together
-    /// ([`Snapshot::last_hundred`]).
+    /// Counts a completed transaction. After every hundred transactions, their totals are recorded
+    /// ([`Snapshot::recent_window`]).
     pub fn transaction(&mut self) {
         self.count(Counter::Transactions);
         let transactions = self.counted(Counter::Transactions);
         if self.is_on && transactions.is_multiple_of(TOGETHER) {
             self.settle();
             let total = self.total();
-            self.sheet.note_hundred(&Hundred {
+            self.counter_block.note_recent_window(&RecentWindow {
                 transactions,
                 wakeups: self.counted(Counter::Wakeups),
                 busy: total.saturating_sub(self.charged(Account::Outside)),
@@ -152,14 +153,14 @@ impl Meter {
     /// Records one value of a quantity in its own unit.
     pub fn record_value(&mut self, quantity: Quantity, value: u64) {
         if self.is_on
-            && let Some(distribution) = self.sheet.distributions.get(quantity as usize)
+            && let Some(distribution) = self.counter_block.distributions.get(quantity as usize)
         {
             distribution.record(value);
         }
     }
 
-    /// Charges the time since the last call to the account that was entered then, and enters
-    /// `account`. Returns the previous account, so that the caller can enter it again.
+    /// Charges the time that is not yet charged to the current account, and enters `account`.
+    /// Returns the previous account, so that the caller can enter it again.
     pub fn enter(&mut self, account: Account) -> Account {
         let left = self.current;
         if !self.is_on {
@@ -171,7 +172,7 @@ impl Meter {
         }
         if let Clock::Counter(read) = self.clock {
             let (passed, visit) = self.pass(read());
-            self.sheet.leave(left, passed, self.mark, visit, account);
+            self.counter_block.leave(left, passed, self.mark, visit, account);
             self.entered = self.mark;
         }
         self.current = account;
@@ -192,7 +193,7 @@ impl Meter {
             return;
         }
         let units = units as u64;
-        if let Some(total) = self.sheet.units.get(work as usize) {
+        if let Some(total) = self.counter_block.units.get(work as usize) {
             total.add(units);
         }
         if let Clock::Virtual(costs) = &self.clock {
@@ -220,20 +221,20 @@ impl Meter {
     pub fn settle(&mut self) {
         if let Clock::Counter(read) = self.clock {
             let (passed, _) = self.pass(read());
-            self.sheet.charge(self.current, passed, self.mark);
+            self.counter_block.charge(self.current, passed, self.mark);
         }
     }
 
     fn charge(&mut self, account: Account, nanos: u64) {
         self.mark += nanos;
-        let charged = if is_planted(Bug::LosesTime) { nanos & !1 } else { nanos };
-        self.sheet.charge(account, charged, self.mark);
+        let charged = if is_enabled(Mutant::LosesTime) { nanos & !1 } else { nanos };
+        self.counter_block.charge(account, charged, self.mark);
     }
 
     /// Returns the time charged to `account`, in ticks of the clock, up to the last settlement.
     #[must_use]
     pub fn charged(&self, account: Account) -> u64 {
-        self.sheet.charged(account)
+        self.counter_block.charged(account)
     }
 
     /// Returns all accounts, in the order of [`Account::ALL`].
@@ -246,35 +247,35 @@ impl Meter {
         accounts
     }
 
-    /// Returns all time since the meter was made, in ticks, up to the last settlement.
+    /// Returns all time since the meter was created, in ticks, up to the last settlement.
     ///
-    /// It is read from the clock, not added up from the accounts. The meter guarantees that both
-    /// agree.
+    /// The total is read from the clock, not added up from the accounts. The meter guarantees that
+    /// it equals the sum of the accounts.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.mark - self.sheet.started()
+        self.mark - self.counter_block.started()
     }
 
     /// Returns the number of units of `work` done.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
-        self.sheet.units.get(work as usize).map_or(0, |units| units.get())
+        self.counter_block.units.get(work as usize).map_or(0, |units| units.get())
     }
 
     /// Returns the number of occurrences of `counter`.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
-        self.sheet.counters.get(counter as usize).map_or(0, |count| count.get())
+        self.counter_block.counters.get(counter as usize).map_or(0, |count| count.get())
     }
 
-    /// Returns the distribution of `quantity`.
+    /// Returns the distribution of the values of `quantity`.
     ///
     /// # Panics
     ///
     /// Never: there is a distribution for every quantity.
     #[must_use]
     pub fn distribution(&self, quantity: Quantity) -> &Distribution {
-        let Some(distribution) = self.sheet.distributions.get(quantity as usize) else {
+        let Some(distribution) = self.counter_block.distributions.get(quantity as usize) else {
             unreachable!("a distribution for every quantity")
         };
         distribution

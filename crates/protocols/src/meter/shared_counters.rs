@@ -8,13 +8,13 @@
 //! exactly.
 
 use super::distribution::Distribution;
-use super::snapshot::{Hundred, Snapshot};
+use super::snapshot::{RecentWindow, Snapshot};
 use super::{Account, Counter, Quantity, Work};
 use alloc::boxed::Box;
 use core::array::from_fn;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Maximum number of attempts of a reader to find a moment in which the accounts did not change.
+/// Maximum number of attempts of a reader to read the accounts while they do not change.
 const TRIES: usize = 1_000;
 
 /// A number that one thread adds to, and all may read.
@@ -54,8 +54,9 @@ pub struct CounterBlock {
     /// The reading of the clock up to which all time is charged.
     mark: Figure,
     accounts: [Figure; Account::COUNT],
-    hundreds: [[Figure; Hundred::LEN]; 2],
-    /// Durations of the visits of each account, for a meter that reads a clock.
+    recent_windows: [[Figure; RecentWindow::LEN]; 2],
+    /// Durations of the visits of each account, from entering the account to leaving it, for a
+    /// meter that reads a clock.
     visits: Option<Box<[Distribution; Account::COUNT]>>,
     pub(super) units: [Figure; Work::COUNT],
     pub(super) counters: [Figure; Counter::COUNT],
@@ -72,7 +73,7 @@ impl CounterBlock {
             current: Figure::default(),
             mark,
             accounts: from_fn(|_| Figure::default()),
-            hundreds: from_fn(|_| from_fn(|_| Figure::default())),
+            recent_windows: from_fn(|_| from_fn(|_| Figure::default())),
             visits: has_clock.then(|| Box::new(from_fn(|_| Distribution::default()))),
             units: from_fn(|_| Figure::default()),
             counters: from_fn(|_| Figure::default()),
@@ -88,7 +89,7 @@ impl CounterBlock {
         self.accounts.get(account as usize).map_or(0, Figure::get)
     }
 
-    /// Charges `passed` to `account`, up to the reading `mark`.
+    /// Charges `passed` to `account`, up to the clock reading `mark`.
     #[inline]
     pub(super) fn charge(&self, account: Account, passed: u64, mark: u64) {
         self.change(|| {
@@ -99,8 +100,8 @@ impl CounterBlock {
         });
     }
 
-    /// Like the previous function, and ends a visit of `account` of duration `visit`. `next`
-    /// becomes current.
+    /// Like [`Self::charge`], and ends a visit of `account` of duration `visit`. `next` becomes the
+    /// current account.
     #[inline]
     pub(super) fn leave(
         &self,
@@ -123,10 +124,10 @@ impl CounterBlock {
     }
 
     /// Records the totals after another hundred transactions.
-    pub(super) fn note_hundred(&self, hundred: &Hundred) {
+    pub(super) fn note_recent_window(&self, recent: &RecentWindow) {
         self.change(|| {
-            let [last, before] = &self.hundreds;
-            for ((before, last), now) in before.iter().zip(last).zip(hundred.figures()) {
+            let [last, before] = &self.recent_windows;
+            for ((before, last), now) in before.iter().zip(last).zip(recent.figures()) {
                 before.set(last.get());
                 last.set(now);
             }
@@ -151,7 +152,7 @@ impl CounterBlock {
     }
 
     pub(super) fn add_to(&self, sum: &mut Snapshot, now: u64) {
-        let (mut accounts, mark, current, hundreds) = self.together();
+        let (mut accounts, mark, current, recent_windows) = self.together();
         let passed = if self.visits.is_some() { now.saturating_sub(mark) } else { 0 };
         let current = usize::try_from(current).ok().and_then(|index| accounts.get_mut(index));
         if let Some(account) = current {
@@ -166,7 +167,7 @@ impl CounterBlock {
             *sum = sum.saturating_add(more);
         }
         sum.total = sum.total.saturating_add(mark.saturating_sub(self.started) + passed);
-        sum.add_hundred(Hundred::between(hundreds));
+        sum.add_recent_window(RecentWindow::between(recent_windows));
         add(&mut sum.units, &self.units);
         add(&mut sum.counters, &self.counters);
         let visits = self.visits.iter().flat_map(|visits| visits.iter());
@@ -177,11 +178,12 @@ impl CounterBlock {
     }
 
     /// Reads the figures under the sequence lock at a moment in which they do not change.
-    fn together(&self) -> ([u64; Account::COUNT], u64, u64, [[u64; Hundred::LEN]; 2]) {
+    fn together(&self) -> ([u64; Account::COUNT], u64, u64, [[u64; RecentWindow::LEN]; 2]) {
         let read = || {
             let accounts = from_fn(|index| self.accounts.get(index).map_or(0, Figure::get));
-            let hundreds = self.hundreds.each_ref().map(|one| one.each_ref().map(Figure::get));
-            (accounts, self.mark.get(), self.current.get(), hundreds)
+            let recent_windows =
+                self.recent_windows.each_ref().map(|one| one.each_ref().map(Figure::get));
+            (accounts, self.mark.get(), self.current.get(), recent_windows)
         };
         for _ in 0..TRIES {
             let turn = self.turn.0.load(Ordering::Acquire);
@@ -228,7 +230,7 @@ mod tests {
     fn the_visit_that_goes_on_is_charged_until_the_reading() {
         let mut meter = metered();
         enter_at(&mut meter, 1_100, Account::Telnet);
-        let snapshot = meter.sheet().snapshot(1_130);
+        let snapshot = meter.counter_block().snapshot(1_130);
         let charged = [Account::Outside, Account::Telnet].map(|account| snapshot.charged(account));
         assert_eq!((charged, snapshot.total), ([100, 30], 130));
         assert_eq!(meter.charged(Account::Telnet), 0, "the meter itself is as it was");
@@ -240,7 +242,7 @@ mod tests {
         enter_at(&mut meter, 1_100, Account::Telnet);
         enter_at(&mut meter, 1_140, Account::Terminal);
         enter_at(&mut meter, 1_150, Account::Telnet);
-        let snapshot = meter.sheet().snapshot(1_150);
+        let snapshot = meter.counter_block().snapshot(1_150);
         let visits = [Account::Telnet, Account::Terminal].map(|account| {
             let visits = snapshot.visits(account);
             (visits.count(), visits.max())
@@ -256,7 +258,7 @@ mod tests {
         meter.settle();
         enter_at(&mut meter, 1_025, Account::Telnet);
         enter_at(&mut meter, 1_030, Account::Outside);
-        let snapshot = meter.sheet().snapshot(1_030);
+        let snapshot = meter.counter_block().snapshot(1_030);
         let visits = snapshot.visits(Account::Telnet);
         assert_eq!(
             (visits.count(), visits.max(), snapshot.charged(Account::Telnet)),
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn each_hundred_transactions_are_told_beside_all_of_them() {
+    fn each_hundred_transactions_are_reported_beside_the_total() {
         let mut meter = metered();
         for number in 1..=250_u64 {
             enter_at(&mut meter, 1_000 + 10 * number, Account::Telnet);
@@ -276,28 +278,28 @@ mod tests {
             enter_at(&mut meter, 1_004 + 10 * number, Account::Outside);
             meter.transaction();
         }
-        let snapshot = meter.sheet().snapshot(4_000);
-        let hundred = snapshot.last_hundred.unwrap();
+        let snapshot = meter.counter_block().snapshot(4_000);
+        let recent = snapshot.recent_window.unwrap();
         assert_eq!(snapshot.counted(Counter::Transactions), 250);
-        assert_eq!((hundred.transactions, hundred.wakeups), (100, 200));
-        assert_eq!((hundred.busy, hundred.total), (400, 1_000));
+        assert_eq!((recent.transactions, recent.wakeups), (100, 200));
+        assert_eq!((recent.busy, recent.total), (400, 1_000));
     }
 
     #[test]
     fn ninety_nine_transactions_are_no_hundred() {
         let mut meter = metered();
         (0..99).for_each(|_| meter.transaction());
-        assert_eq!(meter.sheet().snapshot(1_000).last_hundred, None);
+        assert_eq!(meter.counter_block().snapshot(1_000).recent_window, None);
     }
 
     #[test]
     fn a_reader_in_another_thread_never_sees_accounts_that_do_not_add_up() {
         static TICKS: AtomicU64 = AtomicU64::new(0);
         let mut meter = Meter::new(Clock::Counter(|| TICKS.fetch_add(7, Ordering::Relaxed)));
-        let sheet = meter.sheet();
+        let counter_block = meter.counter_block();
         let reader = std::thread::spawn(move || {
             for _ in 0..2_000 {
-                let snapshot = sheet.snapshot(0);
+                let snapshot = counter_block.snapshot(0);
                 assert_eq!(snapshot.accounts.iter().sum::<u64>(), snapshot.total);
             }
         });

@@ -7,7 +7,7 @@ use super::{Account, Counter, Quantity, Work};
 /// Totals at the end of a transaction whose number is a multiple of a hundred, or the difference of
 /// two such totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hundred {
+pub struct RecentWindow {
     /// Number of transactions.
     pub transactions: u64,
     /// Number of returns from a wait.
@@ -18,7 +18,7 @@ pub struct Hundred {
     pub total: u64,
 }
 
-impl Hundred {
+impl RecentWindow {
     pub(super) const LEN: usize = 4;
 
     pub(super) fn figures(self) -> [u64; Self::LEN] {
@@ -41,10 +41,10 @@ impl Hundred {
 pub struct Snapshot {
     /// Time charged to each account, in ticks, in the order of [`Account::ALL`].
     pub accounts: [u64; Account::COUNT],
-    /// All time since the meter was made, in ticks.
+    /// All time since the meter was created, in ticks.
     pub total: u64,
     /// The last hundred completed transactions.
-    pub last_hundred: Option<Hundred>,
+    pub recent_window: Option<RecentWindow>,
     pub(super) visits: [Distribution; Account::COUNT],
     pub(super) units: [u64; Work::COUNT],
     pub(super) counters: [u64; Counter::COUNT],
@@ -56,7 +56,7 @@ impl Default for Snapshot {
         Self {
             accounts: [0; Account::COUNT],
             total: 0,
-            last_hundred: None,
+            recent_window: None,
             visits: core::array::from_fn(|_| Distribution::default()),
             units: [0; Work::COUNT],
             counters: [0; Counter::COUNT],
@@ -78,7 +78,7 @@ impl Snapshot {
         self.accounts.iter().sum::<u64>().saturating_sub(self.charged(Account::Outside))
     }
 
-    /// Returns the completed visits of `account`, in ticks: empty without a clock.
+    /// Returns the durations of the completed visits of `account`, in ticks; empty without a clock.
     ///
     /// A visit ends when another account is entered. A layer that calls another one and continues
     /// afterwards is visited twice.
@@ -120,12 +120,13 @@ impl Snapshot {
     }
 
     /// Adds the figures of a meter at its clock reading `now`. The current visit is charged until
-    /// then. Its last hundred is added too.
-    pub fn add_sheet(&mut self, sheet: &CounterBlock, now: u64) {
-        sheet.add_to(self, now);
+    /// then. The figures of the last hundred transactions are added too.
+    pub fn add_block(&mut self, counter_block: &CounterBlock, now: u64) {
+        counter_block.add_to(self, now);
     }
 
-    /// Adds the figures of another snapshot. Their last hundreds are added too.
+    /// Adds the figures of another snapshot. The figures of its last hundred transactions are added
+    /// too.
     pub fn add(&mut self, other: &Self) {
         let pairs = self.accounts.iter_mut().zip(&other.accounts);
         let pairs = pairs.chain(self.units.iter_mut().zip(&other.units));
@@ -137,12 +138,12 @@ impl Snapshot {
         for (sum, more) in pairs.chain(self.quantities.iter().zip(&other.quantities)) {
             sum.absorb(more);
         }
-        self.add_hundred(other.last_hundred);
+        self.add_recent_window(other.recent_window);
     }
 
-    pub(super) fn add_hundred(&mut self, more: Option<Hundred>) {
+    pub(super) fn add_recent_window(&mut self, more: Option<RecentWindow>) {
         let Some(more) = more else { return };
-        let sum = self.last_hundred.get_or_insert_default();
+        let sum = self.recent_window.get_or_insert_default();
         sum.transactions += more.transactions;
         sum.wakeups += more.wakeups;
         sum.busy += more.busy;
@@ -167,7 +168,7 @@ mod tests {
         }
         let mut sum = Snapshot::default();
         for meter in &meters {
-            sum.add(&meter.sheet().snapshot(0));
+            sum.add(&meter.counter_block().snapshot(0));
         }
         assert_eq!((sum.counted(Counter::Wakeups), sum.units(Work::Segment)), (2, 6));
         let round_trips = sum.quantity(Quantity::RoundTrip);

@@ -4,7 +4,7 @@ use super::*;
 use crate::application::Stream;
 use crate::cx::testing::TestContext;
 use crate::link::Datagram;
-use crate::transport::tcp::{Ending, Profile, State};
+use crate::transport::tcp::{CloseReason, Profile, State};
 use core::net::SocketAddr;
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -43,17 +43,17 @@ impl Stream for Silent {
 struct Host {
     station: Station,
     scheduler: Scheduler,
-    application: Carried<Silent>,
-    lab: TestContext,
+    application: TcpStreamApp<Silent>,
+    context: TestContext,
 }
 
 impl Host {
     fn new(address: Ipv4Addr, link: Datagram, opening: Opening) -> Self {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let settings = Settings { address, prefix_len: 24, packets: 8, ..Settings::default() };
-        let station = Station::new(Link::Datagram(link), settings, &mut lab.cx());
-        let application = Carried::new(Silent::default(), opening, Profile::INTERACTIVE);
-        Self { station, scheduler: Scheduler::default(), application, lab }
+        let station = Station::new(Link::Datagram(link), settings, &mut context.cx());
+        let application = TcpStreamApp::new(Silent::default(), opening, Profile::INTERACTIVE);
+        Self { station, scheduler: Scheduler::default(), application, context }
     }
 
     fn waits(link: Datagram) -> Self {
@@ -66,25 +66,25 @@ impl Host {
     }
 
     fn run(&mut self) {
-        self.scheduler.run(&mut self.station, &mut self.application, &mut self.lab.cx());
+        self.scheduler.run(&mut self.station, &mut self.application, &mut self.context.cx());
     }
 
-    /// Returns the next datagram for the wire, or nothing if there is none.
+    /// Returns the next datagram for the wire, or an empty vector if no datagram is pending.
     fn transmit(&mut self) -> Vec<u8> {
         let mut wire = Vec::new();
-        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.context.cx());
         wire
     }
 
     fn takes_echo_request(&mut self, sequence: u16) {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let mut internet = Internet::new(OURS, 24, 1500);
         let mut pool = Pool::new(1, 1500);
         let request = internet
-            .make_echo_request(THEIRS.into(), 1, sequence, 8, &mut pool, &mut lab.cx())
+            .make_echo_request(THEIRS.into(), 1, sequence, 8, &mut pool, &mut context.cx())
             .unwrap()
             .unwrap();
-        self.station.receive(request.data(), &mut self.lab.cx());
+        self.station.receive(request.data(), &mut self.context.cx());
     }
 }
 
@@ -93,12 +93,13 @@ fn settle(a: &mut Host, b: &mut Host) {
     loop {
         a.run();
         b.run();
-        let (from_a, from_b) = (a.transmit(), b.transmit());
+        let from_a = a.transmit();
+        let from_b = b.transmit();
         if from_a.is_empty() && from_b.is_empty() {
             return;
         }
-        b.station.receive(&from_a, &mut b.lab.cx());
-        a.station.receive(&from_b, &mut a.lab.cx());
+        b.station.receive(&from_a, &mut b.context.cx());
+        a.station.receive(&from_b, &mut a.context.cx());
     }
 }
 
@@ -109,8 +110,9 @@ fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
     host.takes_echo_request(1);
     host.takes_echo_request(2);
     let mut next = || {
-        let (station, application) = (&mut host.station, &mut host.application);
-        host.scheduler.run_one(station, application, &mut host.lab.cx())
+        let station = &mut host.station;
+        let application = &mut host.application;
+        host.scheduler.run_one(station, application, &mut host.context.cx())
     };
     core::iter::from_fn(&mut next).filter(|step| *step != Step::User).collect()
 }
@@ -122,7 +124,7 @@ fn all_that_has_come_is_taken_before_anything_is_answered() {
 }
 
 #[test]
-fn who_answers_early_answers_while_one_datagram_is_left() {
+fn an_early_answer_is_sent_while_one_datagram_is_left() {
     let steps = steps_after_two(Scheduler::answering_early());
     assert_eq!(steps, [Step::Network, Step::Send, Step::Network, Step::Send]);
 }
@@ -138,9 +140,9 @@ fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
 }
 
 #[test]
-fn what_a_full_link_has_no_room_for_leaves_when_there_is_room() {
+fn output_blocked_by_a_full_link_leaves_when_there_is_room() {
     let mut host = Host::waits(Datagram::with_queue_limit(1500, 1));
-    // A used queue of one, so that the packets arrive one after the other.
+    // A used queue with space for one packet, so that the packets arrive one after the other.
     for sequence in 1..=3 {
         host.takes_echo_request(sequence);
         host.run();
@@ -151,7 +153,7 @@ fn what_a_full_link_has_no_room_for_leaves_when_there_is_room() {
         host.run();
     }
     assert_eq!((replies, host.station.packets_lent()), (3, 0));
-    assert_eq!(host.lab.counted(Counter::LinkPacketsDropped), 0);
+    assert_eq!(host.context.counted(Counter::LinkPacketsDropped), 0);
 }
 
 #[test]
@@ -159,7 +161,8 @@ fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
     let mut host = Host::waits(Datagram::new(1500));
     host.run();
     for port in [1, 2] {
-        let (remote, cx) = (SocketAddr::new(OURS.into(), port), &mut host.lab.cx());
+        let remote = SocketAddr::new(OURS.into(), port);
+        let cx = &mut host.context.cx();
         let tcp = &mut host.station.layers.tcp;
         tcp.open(THEIRS.into(), remote, Profile::INTERACTIVE, cx).unwrap();
         host.run();
@@ -171,7 +174,7 @@ fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
 fn a_datagram_that_is_longer_than_the_link_takes_holds_up_nothing() {
     let mut host = Host::calls(Datagram::new(50));
     host.run();
-    assert_eq!(host.lab.counted(Counter::LinkPacketsTooLong), 1);
+    assert_eq!(host.context.counted(Counter::LinkPacketsTooLong), 1);
     assert_eq!((host.station.packets_lent(), host.station.has_output()), (0, false));
 }
 
@@ -181,40 +184,40 @@ fn a_connection_that_has_ended_is_released_and_its_last_state_is_kept() {
     let mut nobody = Host::waits(Datagram::new(1500));
     nobody.application.set_opening(Opening::Passive { port: PORT + 1 });
     settle(&mut user, &mut nobody);
-    assert_eq!(user.application.ending(), Some(Ending::Refused));
+    assert_eq!(user.application.close_reason(), Some(CloseReason::Refused));
     let status = user.application.status(&user.station.layers).unwrap();
-    assert_eq!((status.state, status.ending), (State::Closed, Some(Ending::Refused)));
+    assert_eq!((status.state, status.close_reason), (State::Closed, Some(CloseReason::Refused)));
     assert_eq!(user.station.layers.tcp.status(user.application.connection.unwrap()).ok(), None);
 }
 
 #[test]
-fn who_gives_an_open_connection_up_is_over_at_once_and_the_peer_is_told() {
-    let (mut user, mut server) =
-        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+fn an_aborted_connection_is_closed_immediately_and_resets_the_peer() {
+    let mut user = Host::calls(Datagram::new(1500));
+    let mut server = Host::waits(Datagram::new(1500));
     settle(&mut user, &mut server);
     assert!(user.application.is_open() && server.application.is_open());
-    user.application.abort_unless_closed(&mut user.station.layers, &mut user.lab.cx());
-    assert_eq!(user.application.ending(), Some(Ending::Aborted));
+    user.application.abort_unless_closed(&mut user.station.layers, &mut user.context.cx());
+    assert_eq!(user.application.close_reason(), Some(CloseReason::Aborted));
     settle(&mut user, &mut server);
-    assert_eq!(server.application.ending(), Some(Ending::Reset));
+    assert_eq!(server.application.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]
 fn a_second_caller_is_refused_when_the_first_has_come() {
-    let (mut user, mut server) =
-        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+    let mut user = Host::calls(Datagram::new(1500));
+    let mut server = Host::waits(Datagram::new(1500));
     settle(&mut user, &mut server);
     let mut second = Host::calls(Datagram::new(1500));
-    second.lab = TestContext::with_seed(2);
+    second.context = TestContext::with_seed(2);
     settle(&mut second, &mut server);
-    assert_eq!(second.application.ending(), Some(Ending::Refused));
-    assert_eq!(server.application.ending(), None);
+    assert_eq!(second.application.close_reason(), Some(CloseReason::Refused));
+    assert_eq!(server.application.close_reason(), None);
 }
 
 #[test]
 fn how_a_connection_comes_about_is_not_changed_once_it_has() {
-    let (mut user, mut server) =
-        (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
+    let mut user = Host::calls(Datagram::new(1500));
+    let mut server = Host::waits(Datagram::new(1500));
     settle(&mut user, &mut server);
     user.application.set_opening(Opening::Passive { port: PORT });
     assert!(!user.application.wants_to_run());
@@ -245,19 +248,20 @@ impl Application for Nobody {
 
 #[test]
 fn nothing_is_lost_between_a_station_and_itself() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let settings = Settings { address: THEIRS, prefix_len: 24, packets: 64, ..Settings::default() };
     let link = Link::Datagram(Datagram::new(1500));
-    let (mut station, mut scheduler) =
-        (Station::new(link, settings, &mut lab.cx()), Scheduler::default());
+    let mut station = Station::new(link, settings, &mut context.cx());
+    let mut scheduler = Scheduler::default();
     station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
     let ends = (THEIRS.into(), SocketAddr::new(THEIRS.into(), PORT));
-    let user = station.layers.tcp.open(ends.0, ends.1, Profile::BULK, &mut lab.cx()).unwrap();
+    let user = station.layers.tcp.open(ends.0, ends.1, Profile::BULK, &mut context.cx()).unwrap();
     let data = [7; 200_000];
-    let (mut server, mut received) = (None, 0);
+    let mut server = None;
+    let mut received = 0;
     station.layers.tcp.send(user, &data).unwrap();
     while received < data.len() {
-        scheduler.run(&mut station, &mut Nobody, &mut lab.cx());
+        scheduler.run(&mut station, &mut Nobody, &mut context.cx());
         while let Some((id, _)) = station.layers.tcp.event() {
             server = server.or(Some(id).filter(|id| *id != user));
         }
@@ -266,10 +270,10 @@ fn nothing_is_lost_between_a_station_and_itself() {
         station.layers.tcp.consume(server, count).unwrap();
         received += count;
         if count == 0 {
-            lab.now = station.deadline().expect("something is still to happen");
+            context.now = station.deadline().expect("something is still to happen");
         }
     }
     let status = station.layers.tcp.status(user).unwrap();
     assert_eq!(status.statistics.retransmissions, 0);
-    assert_eq!(lab.counted(Counter::IpOutputDropped), 0);
+    assert_eq!(context.counted(Counter::IpOutputDropped), 0);
 }

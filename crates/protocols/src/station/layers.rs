@@ -1,7 +1,7 @@
 //! The layers of a station above its link, as an application sees them.
 
 use super::ethernet::{self, Ethernet};
-use super::strays::Siblings;
+use super::misdelivered::Multiqueue;
 use crate::cx::Cx;
 use crate::internet::addresses::{Address, State};
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
@@ -43,8 +43,8 @@ pub struct Layers {
     /// Datagrams of protocols that an application has registered with the Internet layer.
     pub(super) raw: VecDeque<Datagram>,
     /// The other stations, if this is one of several stations of one host.
-    pub(super) siblings: Option<Siblings>,
-    pub(super) has_news: bool,
+    pub(super) multiqueue: Option<Multiqueue>,
+    pub(super) has_events: bool,
 }
 
 /// The reason why a datagram was not sent.
@@ -73,13 +73,13 @@ impl Layers {
     }
 
     /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes, of which the
-    /// last may be shorter. Returns the number of bytes accepted, which excludes whole datagrams at
-    /// the end for which there was no space. A device that cuts super-datagrams gets many of them
-    /// in one packet.
+    /// last may be shorter. Returns the number of bytes accepted, which excludes the datagrams at
+    /// the end that could not be queued. A device that cuts super-datagrams gets many datagrams in
+    /// one packet.
     ///
     /// # Errors
     ///
-    /// See [`SendError`]; no data was accepted then.
+    /// See [`SendError`]. After an error no data was accepted.
     pub fn send_segments(
         &mut self,
         socket: SocketId,
@@ -89,7 +89,8 @@ impl Layers {
         cx: &mut Cx<'_>,
     ) -> Result<usize, SendError> {
         let most = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
-        let (most, size) = (most.max(size.get().into()), size.get());
+        let most = most.max(size.get().into());
+        let size = size.get();
         let mut taken = 0;
         for piece in data.chunks(most) {
             let segment_size = if piece.len() > usize::from(size) { size } else { 0 };
@@ -133,11 +134,12 @@ impl Layers {
     ) -> Result<(), SendError> {
         let packet = self.outgoing_packet(cx)?;
         self.pool.put(packet);
-        let (internet, pool) = (&mut self.internet, &mut self.pool);
-        let made =
+        let internet = &mut self.internet;
+        let pool = &mut self.pool;
+        let result =
             internet.make_echo_request(destination, identifier, sequence, payload_len, pool, cx);
-        let made = made.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
-        self.outgoing.extend(made);
+        let result = result.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
+        self.outgoing.extend(result);
         Ok(())
     }
 
@@ -165,13 +167,14 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns the next datagram of a protocol registered with [`Internet::ask_for`]. The caller
+    /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The caller
     /// returns its packet to the pool when the data is no longer needed.
     pub fn receive_raw(&mut self) -> Option<Datagram> {
         self.raw.pop_front()
     }
 
-    /// Lends an empty packet, after taking back those whose data TCP's users have read.
+    /// Lends an empty packet, after the packets whose TCP data has been read were returned to the
+    /// pool.
     pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.pool.is_exhausted() {
             self.tcp.give_back(&mut self.pool);
@@ -179,7 +182,7 @@ impl Layers {
         self.pool.take(cx.meter)
     }
 
-    /// Returns whether there is a packet for output.
+    /// Returns whether a packet is free for output.
     fn has_packet_to_send(&mut self) -> bool {
         if self.pool.is_scarce() {
             self.tcp.give_back(&mut self.pool);
@@ -215,14 +218,14 @@ impl Layers {
         let Some(ethernet) = &mut self.ethernet else { return self.receive_datagram(packet, cx) };
         match ethernet.receive(packet, &mut self.pool, cx) {
             Some(datagram) => self.receive_datagram(datagram, cx),
-            None => self.take_ethernet_news(cx),
+            None => self.process_ethernet_events(cx),
         }
     }
 
     fn receive_datagram(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         match self.internet.receive(packet, &mut self.pool, cx) {
             Some(datagram) => self.deliver(datagram, 0, cx),
-            None => self.take_internet_news(cx),
+            None => self.process_internet_events(cx),
         }
     }
 
@@ -230,15 +233,15 @@ impl Layers {
     pub(super) fn receive_looped(&mut self, cx: &mut Cx<'_>) {
         match self.internet.receive_looped(&mut self.pool, cx) {
             Some(datagram) => self.deliver(datagram, 0, cx),
-            None => self.take_internet_news(cx),
+            None => self.process_internet_events(cx),
         }
     }
 
-    /// Delivers a datagram to its transport, unless it is for another station. `looks` is the
+    /// Delivers a datagram to its transport, unless it is for another station. `examined_by` is the
     /// number of stations that have already examined it.
-    pub(super) fn deliver(&mut self, datagram: Datagram, looks: usize, cx: &mut Cx<'_>) {
-        let Some(datagram) = self.sift(datagram, looks, cx) else { return };
-        self.has_news = true;
+    pub(super) fn deliver(&mut self, datagram: Datagram, examined_by: usize, cx: &mut Cx<'_>) {
+        let Some(datagram) = self.redirect(datagram, examined_by, cx) else { return };
+        self.has_events = true;
         match datagram.header.protocol {
             Protocol::Tcp => {
                 let Datagram { header, packet, .. } = datagram;
@@ -246,9 +249,9 @@ impl Layers {
                 if let Some(packet) = self.tcp.receive(&header, packet, may_keep, cx) {
                     self.pool.put(packet);
                 }
-                self.confirm_way(cx);
+                self.confirm_path(cx);
             }
-            // Unread data must not use up the packets of all other users.
+            // Unread data must not use up the packets of all other sockets and connections.
             Protocol::Udp if self.pool.is_crowded() => {
                 cx.meter.count(Counter::UdpQueueFull);
                 self.pool.put(datagram.packet);
@@ -269,18 +272,18 @@ impl Layers {
         }
     }
 
-    /// Reports to the segment that TCP's data arrives.
-    fn confirm_way(&mut self, cx: &mut Cx<'_>) {
+    /// Reports to the Ethernet layer that the data of TCP arrives.
+    fn confirm_path(&mut self, cx: &mut Cx<'_>) {
         if let (Some(peer), Some(ethernet)) = (self.tcp.take_progress(), &mut self.ethernet)
-            && !self.internet.is_here(peer)
+            && !self.internet.is_local(peer)
         {
             ethernet.confirm(peer, self.internet.routes(), cx);
         }
     }
 
-    /// Reports to the segment that TCP's data does not arrive.
+    /// Reports to the Ethernet layer that the data of TCP does not arrive.
     fn suspect_ways(&mut self, cx: &mut Cx<'_>) {
-        while let Some(peer) = self.tcp.suspect() {
+        while let Some(peer) = self.tcp.take_suspect_destination() {
             // A point-to-point line has no other route.
             if let Some(ethernet) = &mut self.ethernet {
                 ethernet.suspect(peer, self.internet.routes(), cx);
@@ -288,50 +291,51 @@ impl Layers {
         }
     }
 
-    fn take_internet_news(&mut self, cx: &mut Cx<'_>) {
+    fn process_internet_events(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.internet.event() {
-            self.has_news = true;
+            self.has_events = true;
             match event {
-                internet::Event::Error(error) => self.take_error(error, 0, cx),
+                internet::Event::Error(error) => self.process_error(error, 0, cx),
                 internet::Event::EchoReply(reply) => self.echo_reply = Some(reply),
             }
         }
     }
 
-    /// Processes an ICMP error, which `looks` other stations have already examined.
-    pub(super) fn take_error(&mut self, error: IcmpError, looks: usize, cx: &mut Cx<'_>) {
+    /// Processes an ICMP error, which `examined_by` other stations have already examined.
+    pub(super) fn process_error(&mut self, error: IcmpError, examined_by: usize, cx: &mut Cx<'_>) {
         let is_believed = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
         if !is_believed {
-            return self.sift_error(error, looks, cx);
+            return self.redirect_error(error, examined_by, cx);
         }
         if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind {
             self.internet.lower_path_mtu(error.destination, mtu, cx);
         }
     }
 
-    /// Applies the segment's changes of addresses and routes.
-    pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
+    /// Applies the changes of addresses and routes that the Ethernet layer reports.
+    pub(super) fn process_ethernet_events(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
             match event {
                 ethernet::Event::Assigned { address, prefix_len } => {
-                    // There is space for twice as many as a segment assigns.
+                    // The table has space for twice as many addresses as the Ethernet layer
+                    // assigns.
                     _ = self.internet.add_address(Address::lasting(address, prefix_len));
-                    self.has_news = true;
+                    self.has_events = true;
                 }
                 ethernet::Event::Deprecated(address) => self.mark(address, State::Deprecated),
                 ethernet::Event::Preferred(address) => self.mark(address, State::Preferred),
                 ethernet::Event::Removed(address) => {
                     self.internet.remove_address(address);
-                    self.has_news = true;
+                    self.has_events = true;
                 }
-                ethernet::Event::Duplicate(_) => self.has_news = true,
+                ethernet::Event::Duplicate(_) => self.has_events = true,
                 ethernet::Event::Routes => self.take_routes(),
                 ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
                 ethernet::Event::HopLimit(hops) => self.internet.set_hop_limit(hops),
                 ethernet::Event::Unreachable(packet) => {
                     if let Some(error) = unreachable(packet.data()) {
                         _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
-                        self.has_news = true;
+                        self.has_events = true;
                     }
                     self.pool.put(packet);
                 }
@@ -341,12 +345,12 @@ impl Layers {
 
     fn mark(&mut self, address: IpAddr, state: State) {
         if let Some(known) = self.internet.addresses().get(address) {
-            // The address exists already, so there is space for it.
+            // The address is already in the table, so the table has space for it.
             _ = self.internet.add_address(Address { state, ..*known });
         }
     }
 
-    /// Replaces the routes that the segment gave before. Routes of other sources remain.
+    /// Replaces the routes that the Ethernet layer reported before. Routes of other sources remain.
     fn take_routes(&mut self) {
         let Some(ethernet) = &mut self.ethernet else { return };
         let (old, new) = ethernet.take_routes();
@@ -355,13 +359,14 @@ impl Layers {
             routes.remove(route.prefix, route.prefix_len, route.router);
         }
         for route in new {
-            // They are fewer than the limit, and each is of one family.
+            // The routes are fewer than the limit, and the prefix and router of each are of one
+            // family.
             _ = routes.add(route);
         }
     }
 
-    /// Lowers the MTU to the value of a router or a server if that is less than before. Connections
-    /// learn it with their next segment that is longer.
+    /// Lowers the MTU to the value announced by a router or a server, if that is less than the
+    /// current MTU. A connection learns the new MTU at its next segment that exceeds it.
     fn take_mtu(&mut self, mtu: u16) {
         if mtu < self.internet.mtu() {
             self.internet.set_mtu(mtu);
@@ -379,16 +384,16 @@ impl Layers {
     pub(super) fn timer(&mut self, cx: &mut Cx<'_>) {
         if let Some(ethernet) = &mut self.ethernet {
             ethernet.timeout(cx);
-            self.take_ethernet_news(cx);
+            self.process_ethernet_events(cx);
         }
         if self.internet.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.internet.timeout(&mut self.pool, cx);
         }
-        self.has_news |= self.tcp.timeout(cx);
+        self.has_events |= self.tcp.timeout(cx);
         self.suspect_ways(cx);
     }
 
-    /// Returns whether output may be pending for the link, and there is a packet for it.
+    /// Returns whether output may be pending for the link, and a packet is free for it.
     pub(super) fn has_output(&self) -> bool {
         let may_send = !self.pool.is_scarce() || self.tcp.has_spent();
         let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
@@ -398,10 +403,10 @@ impl Layers {
         has_segments || has_frames || has_datagrams
     }
 
-    /// Returns true only if [`Self::transmit`] would return `None`. It is a cheap check, which
-    /// returns false if a layer other than TCP may have output.
-    pub(super) fn owes_nothing(&self) -> bool {
-        let has_datagrams = !self.outgoing.is_empty() || self.internet.owes_anything();
+    /// Returns true only if [`Self::transmit`] would return `None`. The check is cheap: it returns
+    /// false whenever a layer other than TCP may have output.
+    pub(super) fn is_output_empty(&self) -> bool {
+        let has_datagrams = !self.outgoing.is_empty() || self.internet.has_pending();
         self.ethernet.is_none() && !has_datagrams && !self.tcp.has_output()
     }
 
@@ -412,7 +417,7 @@ impl Layers {
             if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
                 return Some(frame);
             }
-            self.take_ethernet_news(cx);
+            self.process_ethernet_events(cx);
             let datagram = self.transmit_datagram(cx)?;
             let ethernet = self.ethernet.as_mut()?;
             let hop = ethernet.next_hop(&datagram, self.internet.routes());
@@ -433,14 +438,15 @@ impl Layers {
             if let Some(frame) = ethernet.transmit(&mut self.pool, cx) {
                 return Some((frame, None));
             }
-            self.take_ethernet_news(cx);
+            self.process_ethernet_events(cx);
             let (mut datagram, mut tail) = self.transmit_datagram_in_parts(cx)?;
             let ethernet = self.ethernet.as_mut()?;
             let hop = ethernet.next_hop(&datagram, self.internet.routes());
             if !ethernet.is_resolved(hop)
                 && let Some(tail) = tail.take()
             {
-                // The datagram is queued, and its data must not go away meanwhile.
+                // The datagram is queued, so its data is copied into the packet: TCP may release
+                // the data meanwhile.
                 datagram.gather(self.tcp.tail(&tail));
             }
             if let Some(frame) = ethernet.send(datagram, hop, &mut self.pool, cx) {
@@ -464,7 +470,7 @@ impl Layers {
             }
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
-                // It was looped back to this host.
+                // The segment was looped back to this host.
                 Ok(None) => {}
                 Err(error) => self.not_sent(segment.connection, error, cx),
             }
@@ -488,7 +494,7 @@ impl Layers {
                 continue;
             }
             // No device gathers looped-back datagrams.
-            if self.internet.is_here(segment.lower.destination)
+            if self.internet.is_local(segment.lower.destination)
                 && let Some(tail) = &tail
             {
                 segment.packet.gather(self.tcp.tail(tail));
@@ -525,12 +531,12 @@ impl Layers {
         }
     }
 
-    /// Returns whether the path MTU has decreased below the segment's length since its connection
+    /// Returns whether the segment exceeds the path MTU, which has decreased since the connection
     /// last learned it. TCP is notified and then resegments the data.
     fn is_longer_than_path(&mut self, segment: &Segment, cx: &mut Cx<'_>) -> bool {
         let destination = segment.lower.destination;
         let mtu = self.internet.mtu_to(destination, cx.now);
-        if segment.datagram_len <= usize::from(mtu) || self.internet.is_here(destination) {
+        if segment.datagram_len <= usize::from(mtu) || self.internet.is_local(destination) {
             return false;
         }
         let Some(id) = segment.connection else { return false };
@@ -538,8 +544,8 @@ impl Layers {
     }
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let owed = self.internet.transmit(&mut self.pool, cx);
-        owed.or_else(|| self.outgoing.pop_front())
+        let pending = self.internet.transmit(&mut self.pool, cx);
+        pending.or_else(|| self.outgoing.pop_front())
     }
 }
 

@@ -14,32 +14,33 @@
 //!
 //! The order is network, user, send: received data is not answered immediately. The answer is
 //! queued, the application runs, and then echo, acknowledgment and window leave in one segment
-//! (TM-233 §3.3). All pending input is processed before anything is sent, unless the application
+//! (TM-233 §3.3). All pending input is processed before anything is sent, except if the application
 //! wants to run.
 //!
-//! A station does not depend on the driver that calls its steps. The drivers differ only in that.
+//! A station does not depend on the driver that calls its steps. The drivers differ only in the way
+//! in which they call the steps.
 
-mod control;
+mod control_structure;
 pub mod ethernet;
 #[cfg(test)]
 mod flow_tests;
 mod layers;
+mod misdelivered;
 #[cfg(test)]
 mod path_mtu_tests;
 mod scheduler;
 #[cfg(test)]
 mod segments_tests;
-mod strays;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use control::Control;
+pub use control_structure::Control;
 pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
+pub use misdelivered::Misdelivered;
 pub use scheduler::Scheduler;
-pub use strays::Stray;
-pub use stream::{Carried, Opening};
+pub use stream::{Opening, TcpStreamApp};
 
 use crate::checksum::Routines;
 use crate::cx::Cx;
@@ -72,12 +73,13 @@ pub struct Settings {
     pub packets: usize,
     /// Maximum number of connections, in any state.
     pub connections: usize,
-    /// Whether the device cuts super-segments on output and delivers them on input.
-    pub segments: bool,
-    /// Whether the device cuts super-datagrams.
-    pub cuts_datagrams: bool,
-    /// Whether the device finishes checksums of sent packets and verifies those of received ones.
-    pub finishes_checksums: bool,
+    /// Whether the device segments TCP super-segments (TSO) and delivers received super-segments.
+    pub tso: bool,
+    /// Whether the device segments UDP super-datagrams (USO).
+    pub uso: bool,
+    /// Whether the device finishes the checksums of sent packets and verifies the checksums of
+    /// received packets.
+    pub checksum_offload: bool,
     /// The checksum and copy loops, the fastest for this machine.
     pub routines: Routines,
 }
@@ -91,9 +93,9 @@ impl Default for Settings {
             prefix_len: 0,
             packets: Pool::DEFAULT_LIMIT,
             connections: 1024,
-            segments: false,
-            cuts_datagrams: false,
-            finishes_checksums: false,
+            tso: false,
+            uso: false,
+            checksum_offload: false,
             routines: Routines::PORTABLE,
         }
     }
@@ -102,7 +104,7 @@ impl Default for Settings {
 /// A datagram for a device that gathers it: the packet, and the rest of its data.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// The headers, and the data if it is complete.
+    /// The headers, and the data if the packet holds all of it.
     pub packet: &'a Packet,
     /// Data that follows the packet.
     pub tail: [&'a [u8]; 2],
@@ -153,18 +155,17 @@ impl Station {
     pub fn new(link: Link, settings: Settings, cx: &mut Cx<'_>) -> Self {
         let mtu = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
         let internet = Internet::new(settings.address, settings.prefix_len, mtu);
-        let Settings { segments, finishes_checksums, routines, .. } = settings;
-        let lower = LowerLevel { mtu: internet.mtu(), segments, finishes_checksums, routines };
+        let Settings { tso, checksum_offload, routines, .. } = settings;
+        let lower = LowerLevel { mtu: internet.mtu(), tso, checksum_offload, routines };
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
-        let packet_len =
-            if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
+        let packet_len = if tso { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
         // A quarter, so that an application that does not read leaves three quarters to the others.
         let datagrams = (settings.packets / 4).max(1);
         let bytes = (datagrams * packet_len).max(Limits::default().bytes);
         let mut udp = Udp::new(Limits { datagrams, bytes, ..Limits::default() });
-        let cuts_datagrams = settings.cuts_datagrams;
-        udp.set_lower_level(udp::LowerLevel { cuts_datagrams, finishes_checksums, routines });
+        let uso = settings.uso;
+        udp.set_lower_level(udp::LowerLevel { uso, checksum_offload, routines });
         let layers = Layers {
             pool: Pool::new(settings.packets, packet_len),
             internet,
@@ -174,8 +175,8 @@ impl Station {
             echo_reply: None,
             outgoing: VecDeque::new(),
             raw: VecDeque::new(),
-            siblings: None,
-            has_news: true,
+            multiqueue: None,
+            has_events: true,
         };
         Self { link, layers, arrived: None }
     }
@@ -190,7 +191,7 @@ impl Station {
         }
         let own = self.layers.internet.address();
         self.layers.internet.remove_address(own.into());
-        self.layers.take_ethernet_news(cx);
+        self.layers.process_ethernet_events(cx);
     }
 
     /// Returns the host's address.
@@ -264,8 +265,8 @@ impl Station {
         }
     }
 
-    /// Returns whether output may be pending for [`Step::Send`], and there is space for it. A full
-    /// link or a lack of packet buffers ends when the link has sent something.
+    /// Returns whether output may be pending for [`Step::Send`], and the link has space for it. A
+    /// full link or a lack of packet buffers ends when the link has sent something.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.layers.has_output() && !self.link.is_full()
@@ -273,8 +274,8 @@ impl Station {
 
     /// Returns whether the transports have had activity since the application last ran.
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.layers.has_news
+    pub fn has_events(&self) -> bool {
+        self.layers.has_events
     }
 
     /// Returns when [`Step::Timer`] is due.
@@ -290,7 +291,7 @@ impl Station {
             Step::Network => self.network(cx),
             Step::Timer => self.timer(cx),
             Step::User => {
-                self.layers.has_news = false;
+                self.layers.has_events = false;
                 application.run(&mut self.layers, cx);
             }
             Step::Send => self.send(cx),
@@ -308,7 +309,7 @@ impl Station {
             }
             Some(link::Event::Address(address)) => {
                 self.layers.internet.set_address(Ipv4Addr::from(address), 0);
-                self.layers.has_news = true;
+                self.layers.has_events = true;
             }
             Some(
                 link::Event::InterfaceIdentifier(_)
@@ -355,8 +356,8 @@ impl Station {
     }
 
     /// Passes all pending output to a device that accepts whole datagrams, bypassing the link's
-    /// queue. A datagram that the device has no space for (`false`) is put into that queue and goes
-    /// first the next time.
+    /// queue. A datagram that the device has no space for (`false`) is put into that queue and is
+    /// sent first at the next call.
     pub fn transmit_to(
         &mut self,
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
@@ -380,14 +381,14 @@ impl Station {
             if !is_taken {
                 break;
             }
-            if self.layers.owes_nothing() {
+            if self.layers.is_output_empty() {
                 return;
             }
         }
         self.layers.tcp.output_stopped();
     }
 
-    /// Returns the first packet that the device had no space for before.
+    /// Returns the first packet for which the device had no space at an earlier call.
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),

@@ -1,4 +1,5 @@
-//! Path MTU reports of routers, and the ones that a station trusts (attack row 20).
+//! Path MTU reports of routers: the reports that a station trusts, and the reports that it ignores
+//! (attack row 20).
 
 use super::*;
 use crate::checksum::Sum;
@@ -31,7 +32,7 @@ impl Application for Idle {
 
 struct Host {
     station: Station,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Host {
@@ -40,11 +41,11 @@ impl Host {
     }
 
     fn at(address: IpAddr, prefix_len: u8) -> Self {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let link = Link::Datagram(Datagram::new(1500));
-        let mut station = Station::new(link, Settings::default(), &mut lab.cx());
+        let mut station = Station::new(link, Settings::default(), &mut context.cx());
         station.internet_mut().add_address(Address::lasting(address, prefix_len)).unwrap();
-        Self { station, lab }
+        Self { station, context }
     }
 
     /// Opens a connection to `far`, which listens.
@@ -53,8 +54,9 @@ impl Host {
     }
 
     fn connect_between(&mut self, ends: (IpAddr, IpAddr), far: &mut Self) -> ConnectionId {
-        let (tcp, remote) = (&mut self.station.layers.tcp, SocketAddr::new(ends.1, PORT));
-        let id = tcp.open(ends.0, remote, Profile::BULK, &mut self.lab.cx()).unwrap();
+        let tcp = &mut self.station.layers.tcp;
+        let remote = SocketAddr::new(ends.1, PORT);
+        let id = tcp.open(ends.0, remote, Profile::BULK, &mut self.context.cx()).unwrap();
         settle(self, far);
         id
     }
@@ -66,14 +68,14 @@ impl Host {
     }
 
     fn run(&mut self) {
-        Scheduler::default().run(&mut self.station, &mut Idle, &mut self.lab.cx());
+        Scheduler::default().run(&mut self.station, &mut Idle, &mut self.context.cx());
     }
 
     /// Returns the next outgoing datagram.
     fn transmit(&mut self) -> Vec<u8> {
         self.run();
         let mut wire = Vec::new();
-        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.context.cx());
         wire
     }
 
@@ -86,12 +88,12 @@ impl Host {
 
     /// Lets the next timer expire, and returns the first datagram sent then.
     fn time_out(&mut self) -> Vec<u8> {
-        self.lab.now = self.station.deadline().unwrap().max(self.lab.now);
+        self.context.now = self.station.deadline().unwrap().max(self.context.now);
         self.transmit_all()
     }
 
     /// Delivers an ICMP error: `datagram` exceeds the 246 bytes of a router's link.
-    fn told_too_big_v4(&mut self, datagram: &[u8]) {
+    fn report_too_big_v4(&mut self, datagram: &[u8]) {
         let mut message = [[3, 4, 0, 0, 0, 0, 0, 246].as_slice(), &datagram[..28]].concat();
         let sum = Sum::default().bytes(&message).finish();
         message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -106,36 +108,38 @@ impl Host {
         };
         let len = u16::try_from(message.len()).unwrap();
         let bytes = [header.emit(len + 20).as_slice(), &message].concat();
-        self.station.receive(&bytes, &mut self.lab.cx());
+        self.station.receive(&bytes, &mut self.context.cx());
         self.run();
     }
 
     /// Delivers an ICMPv6 error: `datagram` exceeds the 1300 bytes of a router's link. Returns the
     /// path MTU in use afterwards.
-    fn told_too_big(&mut self, datagram: &[u8]) -> u16 {
+    fn report_too_big(&mut self, datagram: &[u8]) -> u16 {
         let quoted = datagram.get(..200).unwrap_or(datagram);
         let mut message = [[2, 0, 0, 0, 0, 0, 5, 0x14].as_slice(), quoted].concat();
         icmpv6::seal(ROUTER, OURS, &mut message);
-        let (source, destination) = (ROUTER, OURS);
+        let source = ROUTER;
+        let destination = OURS;
         let header =
             ipv6::Header { source, destination, hop_limit: 64, dscp_ecn: 0, flow_label: 0 };
         let len = u16::try_from(message.len()).unwrap();
         let bytes = [header.emit(58, len).as_slice(), &message].concat();
-        self.station.receive(&bytes, &mut self.lab.cx());
+        self.station.receive(&bytes, &mut self.context.cx());
         self.run();
-        self.station.layers.internet.mtu_to(THEIRS.into(), self.lab.now)
+        self.station.layers.internet.mtu_to(THEIRS.into(), self.context.now)
     }
 }
 
 /// Carries the output of both hosts until neither has any more.
 fn settle(near: &mut Host, far: &mut Host) {
     loop {
-        let (from_near, from_far) = (near.transmit(), far.transmit());
+        let from_near = near.transmit();
+        let from_far = far.transmit();
         if from_near.is_empty() && from_far.is_empty() {
             return;
         }
-        far.station.receive(&from_near, &mut far.lab.cx());
-        near.station.receive(&from_far, &mut near.lab.cx());
+        far.station.receive(&from_near, &mut far.context.cx());
+        near.station.receive(&from_far, &mut near.context.cx());
     }
 }
 
@@ -146,11 +150,11 @@ fn connected_hosts() -> (Host, Host) {
 }
 
 #[test]
-fn what_a_router_says_to_one_connection_holds_for_the_others_to_that_host() {
+fn a_path_mtu_reported_to_one_connection_applies_to_all_to_that_host() {
     let (mut near, mut far) = connected_hosts();
     let ids = [(); 2].map(|()| near.connect(&mut far));
     let too_long = near.send(ids[0]);
-    assert_eq!((too_long.len(), near.told_too_big(&too_long)), (1500, 1300));
+    assert_eq!((too_long.len(), near.report_too_big(&too_long)), (1500, 1300));
     settle(&mut near, &mut far);
     assert_eq!(near.send(ids[1]).len(), 1300);
 }
@@ -160,7 +164,7 @@ fn a_new_connection_begins_with_what_routers_have_said_before() {
     let (mut near, mut far) = connected_hosts();
     let id = near.connect(&mut far);
     let too_long = near.send(id);
-    near.told_too_big(&too_long);
+    near.report_too_big(&too_long);
     settle(&mut near, &mut far);
     let id = near.connect(&mut far);
     let status = near.station.layers.tcp.status(id).unwrap();
@@ -186,7 +190,7 @@ fn routers_may_cut_where_one_takes_less_than_the_floor() {
     let too_long = near.send(id);
     near.transmit_all();
     assert_eq!(len_and_df(&too_long), (1500, true));
-    near.told_too_big_v4(&too_long);
+    near.report_too_big_v4(&too_long);
     assert_eq!(len_and_df(&near.transmit_all()), (552, false));
 }
 
@@ -200,7 +204,7 @@ fn routers_may_cut_also_where_the_search_for_the_path_mtu_has_come_down_to_the_f
         datagram = near.time_out();
     }
     assert_eq!(len_and_df(&datagram), (552, true));
-    near.told_too_big_v4(&datagram);
+    near.report_too_big_v4(&datagram);
     datagram = near.transmit_all();
     while datagram.is_empty() {
         datagram = near.time_out();
@@ -210,42 +214,44 @@ fn routers_may_cut_also_where_the_search_for_the_path_mtu_has_come_down_to_the_f
 
 // attack row 20
 #[test]
-fn a_router_is_believed_that_quotes_a_segment_in_flight_and_no_other() {
+fn a_router_is_accepted_that_quotes_a_segment_in_flight_and_no_other() {
     let mut host = Host::new();
     let remote = SocketAddr::new(THEIRS.into(), PORT);
-    let cx = &mut host.lab.cx();
+    let cx = &mut host.context.cx();
     host.station.layers.tcp.open(OURS.into(), remote, Profile::BULK, cx).unwrap();
     let segment = host.transmit();
     let mut forged = segment.clone();
     // The first byte of the sequence number.
     forged[44] ^= 0x40;
-    assert_eq!((host.told_too_big(&forged), host.told_too_big(&segment)), (1500, 1300));
+    assert_eq!((host.report_too_big(&forged), host.report_too_big(&segment)), (1500, 1300));
 }
 
 // attack row 20
 #[test]
-fn a_router_is_believed_that_quotes_a_datagram_of_a_bound_port_and_no_other() {
+fn a_router_is_accepted_that_quotes_a_datagram_of_a_bound_port_and_no_other() {
     let mut host = Host::new();
-    let (layers, cx) = (&mut host.station.layers, &mut host.lab.cx());
+    let layers = &mut host.station.layers;
+    let cx = &mut host.context.cx();
     let socket = layers.udp.bind(PORT, cx).unwrap();
     layers.send_to(socket, &[7; 1400], SocketAddr::new(THEIRS.into(), PORT), cx).unwrap();
     let datagram = host.transmit();
     let mut forged = datagram.clone();
     // The lower byte of the source port.
     forged[41] ^= 1;
-    assert_eq!((host.told_too_big(&forged), host.told_too_big(&datagram)), (1500, 1300));
+    assert_eq!((host.report_too_big(&forged), host.report_too_big(&datagram)), (1500, 1300));
 }
 
 #[test]
 fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
     let mut host = Host::new();
-    assert!(host.station.layers.internet.ask_for(89));
-    let (source, destination) = (THEIRS, OURS);
+    assert!(host.station.layers.internet.register_protocol(89));
+    let source = THEIRS;
+    let destination = OURS;
     let header = ipv6::Header { source, destination, hop_limit: 1, dscp_ecn: 0, flow_label: 0 };
     let bytes = [header.emit(89, 5).as_slice(), b"hello"].concat();
     // One datagram more than the limit of the queue. The last one is dropped.
     for _ in 0..17 {
-        host.station.receive(&bytes, &mut host.lab.cx());
+        host.station.receive(&bytes, &mut host.context.cx());
         host.run();
     }
     let layers = &mut host.station.layers;
@@ -256,5 +262,5 @@ fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
         kept += 1;
     }
     assert_eq!((kept, layers.pool.lent()), (16, 0));
-    assert_eq!(host.lab.counted(Counter::IpRawQueueFull), 1);
+    assert_eq!(host.context.counted(Counter::IpRawQueueFull), 1);
 }

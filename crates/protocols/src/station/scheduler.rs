@@ -20,21 +20,22 @@ use crate::time::Instant;
 pub struct Scheduler {
     /// The application has run because of a keystroke, so its output is sent immediately.
     has_struck: bool,
-    /// A keystroke is pending, and has waited for one network step.
+    /// A keystroke is pending and has already waited for one network step.
     has_waited: bool,
-    /// Output is sent when one datagram is left to process, not only when none is.
+    /// Output is sent as soon as only one datagram is left to process. Otherwise it is sent when no
+    /// datagram is left.
     answers_early: bool,
 }
 
 impl Scheduler {
     /// Returns a scheduler that sends answers when one datagram is left to process (TM-233 §7.1),
-    /// so that the peer learns of a new window before it has used up the old one.
+    /// so that the peer learns of a new window before it has used up the previous window.
     #[must_use]
     pub fn answering_early() -> Self {
         Self { answers_early: true, ..Self::default() }
     }
 
-    /// Returns the step whose turn it is, if any event flag is set.
+    /// Returns the next step to run, if any event flag is set.
     pub fn next(
         &self,
         station: &mut Station,
@@ -45,20 +46,21 @@ impl Scheduler {
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
         if (self.has_struck || self.is_early(station)) && station.has_output() {
             Some(Step::Send)
-        } else if self.answers_early && station.has_news() {
-            // The application processes received data before the next datagram, so that one is
-            // always left.
+        } else if self.answers_early && station.has_events() {
+            // The application processes received data before the next datagram, so that the answer
+            // can be sent while one datagram is left.
             Some(Step::User)
-        } else if station.has_input() && !(wants_to_run && (self.has_waited || station.has_news()))
+        } else if station.has_input()
+            && !(wants_to_run && (self.has_waited || station.has_events()))
         {
-            // All pending input is processed and delivered before anything is answered, unless
-            // there is a keystroke. A keystroke must not wait for a whole screenful of output. It
-            // waits for one datagram only, whose acknowledgment it then carries (TM-233 §3.3 and
-            // §5.6).
+            // All pending input is processed and delivered before anything is answered. The
+            // exception is a keystroke, which must not wait for a whole screenful of output. A
+            // keystroke waits for one datagram only, and its segment carries the acknowledgment of
+            // that datagram (TM-233 §3.3 and §5.6).
             Some(Step::Network)
         } else if is_due(station.deadline()) {
             Some(Step::Timer)
-        } else if wants_to_run || station.has_news() {
+        } else if wants_to_run || station.has_events() {
             Some(Step::User)
         } else {
             station.has_output().then_some(Step::Send)
@@ -66,10 +68,10 @@ impl Scheduler {
     }
 
     fn is_early(&self, station: &mut Station) -> bool {
-        self.answers_early && !station.has_news() && station.has_last_input()
+        self.answers_early && !station.has_events() && station.has_last_input()
     }
 
-    /// Runs the step whose turn it is and returns it, or returns `None` if nothing is ready.
+    /// Runs the next step and returns it, or returns `None` if no event flag is set.
     pub fn run_one(
         &mut self,
         station: &mut Station,
@@ -82,7 +84,7 @@ impl Scheduler {
         Some(step)
     }
 
-    /// Runs `step`, which [`Self::next`] has returned, without a change of control of its own.
+    /// Runs `step`, which [`Self::next`] has returned, without counting a change of control.
     pub fn step(
         &mut self,
         step: Step,
@@ -96,7 +98,7 @@ impl Scheduler {
         station.step(step, application, cx);
     }
 
-    /// Runs until nothing is ready.
+    /// Runs until no event flag is set.
     pub fn run(
         &mut self,
         station: &mut Station,

@@ -1,13 +1,13 @@
 //! Super-datagrams from a station to its device.
 
 use super::*;
-use crate::chance::Chance;
 use crate::internet::addresses::Address;
 use crate::internet::ipv4::Protocol;
 use crate::internet::pseudo_header;
 use crate::internet::testing::{OURS, OURS_V6, THEIRS, THEIRS_V6};
 use crate::link::{self, Link};
 use crate::meter::{Clock, Meter};
+use crate::rng::Rng;
 use crate::time::Instant;
 use crate::transport::udp::{self, HEADER_LEN, SocketId};
 use alloc::vec;
@@ -25,19 +25,20 @@ fn pattern(len: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_sent_in_segments_is_what_single_datagrams_would_be(
-        len in 1..9000_usize, size in 1..2000_u16, cuts_datagrams: bool, is_v6: bool
+    fn a_super_datagram_sends_the_same_bytes_as_single_datagrams(
+        len in 1..9000_usize, size in 1..2000_u16, uso: bool, is_v6: bool
     ) {
         let data = pattern(len);
-        let mut bench = Bench::new(cuts_datagrams);
+        let mut bench = Bench::new(uso);
         let taken = bench.send(&data, size, is_v6).unwrap();
         let sent = bench.sent();
         let cut: Vec<_> = sent.iter().flat_map(Sent::cut).collect();
         let whole: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         prop_assert!(taken == len || taken.is_multiple_of(size.into()));
         prop_assert_eq!(&cut[..], &whole[..taken.div_ceil(size.into())]);
-        // There is space for 64 separate datagrams, or for all of them in super-datagrams.
-        prop_assert!(taken == len || cut.len() >= 64 || !cuts_datagrams || size > 1452);
+        // The queue has space for 64 separate datagrams, or for all datagrams if they are in
+        // super-datagrams.
+        prop_assert!(taken == len || cut.len() >= 64 || !uso || size > 1452);
     }
 }
 
@@ -45,7 +46,7 @@ proptest! {
 struct Bench {
     station: Station,
     socket: SocketId,
-    chance: Chance,
+    rng: Rng,
     meter: Meter,
 }
 
@@ -68,16 +69,17 @@ impl Sent {
 }
 
 impl Bench {
-    fn new(cuts_datagrams: bool) -> Self {
-        let (mut chance, mut meter) = (Chance::from_seed(7), Meter::new(Clock::None));
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    fn new(uso: bool) -> Self {
+        let mut rng = Rng::from_seed(7);
+        let mut meter = Meter::new(Clock::None);
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
         let settings = Settings {
             address: OURS,
             prefix_len: 24,
             packets: 128,
-            cuts_datagrams,
-            finishes_checksums: cuts_datagrams,
-            segments: cuts_datagrams,
+            uso,
+            checksum_offload: uso,
+            tso: uso,
             ..Settings::default()
         };
         let link = Link::Datagram(link::Datagram::new(1500));
@@ -85,12 +87,12 @@ impl Bench {
         let own = Address::lasting(OURS_V6.into(), 64);
         station.layers.internet.add_address(own).unwrap();
         let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
-        Self { station, socket, chance, meter }
+        Self { station, socket, rng, meter }
     }
 
     fn with<R>(&mut self, call: impl FnOnce(&mut Station, SocketId, &mut Cx<'_>) -> R) -> R {
-        let Self { station, socket, chance, meter } = self;
-        call(station, *socket, &mut Cx { now: Instant::ZERO, chance, meter })
+        let Self { station, socket, rng, meter } = self;
+        call(station, *socket, &mut Cx { now: Instant::ZERO, rng, meter })
     }
 
     fn send(&mut self, data: &[u8], size: u16, is_v6: bool) -> Result<usize, SendError> {
@@ -174,7 +176,8 @@ fn a_single_datagram_at_the_end_has_no_segment_size() {
 #[test]
 fn datagrams_that_are_too_long_for_the_path_go_one_by_one() {
     let mut bench = Bench::new(true);
-    let (to, mtu) = (IpAddr::from(THEIRS), 1000);
+    let to = IpAddr::from(THEIRS);
+    let mtu = 1000;
     bench.with(|station, _, cx| station.layers.internet.lower_path_mtu(to, mtu, cx));
     assert_eq!(bench.send(&pattern(4000), 973, false), Ok(4000));
     let sent = bench.sent();
@@ -194,7 +197,7 @@ fn without_room_for_all_whole_datagrams_are_taken_and_then_none() {
 }
 
 #[test]
-fn what_cannot_be_sent_at_all_is_refused() {
+fn a_datagram_that_can_never_be_sent_is_refused() {
     let mut bench = Bench::new(true);
     let nowhere = bench.send_to(&pattern(1000), 100, (THEIRS, 0).into());
     assert_eq!(nowhere, Err(SendError::Refused(udp::SendError::Port)));

@@ -4,7 +4,7 @@ use super::{Application, Layers};
 use crate::application::Stream;
 use crate::cx::Cx;
 use crate::time::Instant;
-use crate::transport::tcp::{ConnectionId, Ending, Event, OpenError, Profile, State, Status};
+use crate::transport::tcp::{CloseReason, ConnectionId, Event, OpenError, Profile, State, Status};
 use core::net::{IpAddr, SocketAddr};
 
 /// How the connection is opened.
@@ -26,7 +26,7 @@ pub enum Opening {
 
 /// A stream application with its connection.
 #[derive(Debug)]
-pub struct Carried<S> {
+pub struct TcpStreamApp<S> {
     /// The application.
     pub stream: S,
     opening: Option<Opening>,
@@ -49,7 +49,7 @@ pub struct Carried<S> {
     last_status: Option<Status>,
 }
 
-impl<S: Stream> Carried<S> {
+impl<S: Stream> TcpStreamApp<S> {
     /// Returns the application. The connection is opened when it first runs.
     pub fn new(stream: S, opening: Opening, profile: Profile) -> Self {
         Self {
@@ -83,9 +83,9 @@ impl<S: Stream> Carried<S> {
         self.is_awaited = is_awaited;
     }
 
-    /// Returns how the connection ended, once it has.
-    pub fn ending(&self) -> Option<Ending> {
-        self.last_status.map(|status| status.ending.unwrap_or(Ending::Closed))
+    /// Returns the reason for the end of the connection, once it has ended.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.last_status.map(|status| status.close_reason.unwrap_or(CloseReason::Closed))
     }
 
     /// Returns the error if the connection could not be opened.
@@ -125,13 +125,14 @@ impl<S: Stream> Carried<S> {
         self.peer_has_closed
     }
 
-    /// Reports input from another source than the connection: the stream runs at the next turn.
+    /// Reports input from another source than the connection. The stream runs when the application
+    /// next runs.
     pub fn notice(&mut self) {
         self.has_notice = true;
     }
 
-    /// Aborts the connection with a reset to the peer, unless both sides have closed it; then the
-    /// connection is released and ends normally.
+    /// Aborts the connection with a reset to the peer. If both sides have already closed, the
+    /// connection is released instead and ends normally.
     pub fn abort_unless_closed(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(id) = self.connection else { return };
         if self.has_closed && self.peer_has_closed {
@@ -266,7 +267,7 @@ impl<S: Stream> Carried<S> {
     }
 }
 
-impl<S: Stream> Application for Carried<S> {
+impl<S: Stream> Application for TcpStreamApp<S> {
     fn wants_to_run(&self) -> bool {
         self.opening.is_some() || self.has_notice || self.stream.wants_to_run()
     }

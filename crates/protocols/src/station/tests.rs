@@ -7,24 +7,24 @@ use crate::application::Stream;
 use crate::application::telnet::{
     Command, Event, OptionCode, ServerSettings, Side, Telnet, UserSettings,
 };
-use crate::chance::Chance;
-use crate::internet::Event as News;
+use crate::internet::Event as InternetEvent;
 use crate::internet::icmp::ErrorKind;
 use crate::internet::ipv4::{self, Protocol};
 use crate::internet::{self, icmp::Unreachable};
 use crate::link::{Datagram, Llp, Slip};
 use crate::meter::{Account, Clock, Meter};
+use crate::rng::Rng;
 use crate::transport::tcp::header::{Flags, Header};
-use crate::transport::tcp::{Ending, Profile, State};
+use crate::transport::tcp::{CloseReason, Profile, State};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const TELNET_PORT: u16 = 23;
-/// Bytes that a serial line carries at a time, fewer than any packet has.
+/// Number of bytes that a serial line carries per turn, fewer than the bytes of any packet.
 const SERIAL_CHUNK: usize = 30;
-/// More turns than any of these sessions needs.
+/// Maximum number of turns, more than any session in these tests needs.
 const TURNS_MAX: usize = 100_000;
 
 /// A user at a terminal, or the host to which the user is logged in.
@@ -38,9 +38,9 @@ struct Party {
     closes: bool,
     /// Data received.
     seen: Vec<u8>,
-    told: Vec<Command>,
+    received_commands: Vec<Command>,
     window: Option<(u16, u16)>,
-    /// Whether received data is rejected for lack of space.
+    /// Whether received data is rejected, as if a buffer were full.
     is_full: bool,
 }
 
@@ -53,7 +53,7 @@ impl Party {
             commands: Vec::new(),
             closes: false,
             seen: Vec::new(),
-            told: Vec::new(),
+            received_commands: Vec::new(),
             window: None,
             is_full: false,
         }
@@ -77,7 +77,7 @@ impl Party {
                     self.telnet.send(data, cx);
                 }
             }
-            Event::Command(command) => self.told.push(command),
+            Event::Command(command) => self.received_commands.push(command),
             Event::WindowSize { columns, rows } => self.window = Some((columns, rows)),
             _ => {}
         }
@@ -139,35 +139,40 @@ impl Stream for Party {
 struct Host {
     station: Station,
     meter: Meter,
-    chance: Chance,
+    rng: Rng,
     scheduler: Scheduler,
-    application: Carried<Party>,
+    application: TcpStreamApp<Party>,
 }
 
 impl Host {
-    fn new(link: Link, address: Ipv4Addr, packets: usize, application: Carried<Party>) -> Self {
+    fn new(
+        link: Link,
+        address: Ipv4Addr,
+        packets: usize,
+        application: TcpStreamApp<Party>,
+    ) -> Self {
         let mut meter = Meter::new(Clock::Counter(uneven_clock));
-        let mut chance = Chance::from_seed(u64::from(u32::from(address)));
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+        let mut rng = Rng::from_seed(u64::from(u32::from(address)));
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
         let settings = Settings { address, prefix_len: 24, packets, ..Settings::default() };
         let station = Station::new(link, settings, &mut cx);
-        Self { station, meter, chance, scheduler: Scheduler::default(), application }
+        Self { station, meter, rng, scheduler: Scheduler::default(), application }
     }
 
     fn run(&mut self, now: Instant) {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.scheduler.run(&mut self.station, &mut self.application, &mut cx);
     }
 
     fn transmit(&mut self, now: Instant) -> Vec<u8> {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         let mut wire = Vec::new();
         self.station.transmit_into(&mut wire, SERIAL_CHUNK, &mut cx);
         wire
     }
 
     fn receive(&mut self, bytes: &[u8], now: Instant) {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.receive(bytes, &mut cx);
     }
 
@@ -216,8 +221,8 @@ impl Pair {
         let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
         let active = Opening::Active { local: USER.into(), remote };
         let passive = Opening::Passive { port: TELNET_PORT };
-        let user = Carried::new(Party::user(negotiates), active, profile);
-        let server = Carried::new(Party::server(negotiates), passive, profile);
+        let user = TcpStreamApp::new(Party::user(negotiates), active, profile);
+        let server = TcpStreamApp::new(Party::server(negotiates), passive, profile);
         let server = Host::new(link(), SERVER, packets.server, server);
         let user = Host::new(link(), USER, packets.user, user);
         Self { user, server, now: Instant::ZERO }
@@ -231,13 +236,14 @@ impl Pair {
         pair
     }
 
-    /// Runs both hosts and carries one piece or one datagram in each direction. Returns false if
-    /// there was none.
+    /// Runs both hosts and carries one piece or one datagram in each direction. Returns false if no
+    /// piece or datagram was pending.
     fn turn(&mut self) -> bool {
         // The server runs first, or the first SYN finds no listener.
         self.server.run(self.now);
         self.user.run(self.now);
-        let (to_server, to_user) = (self.user.transmit(self.now), self.server.transmit(self.now));
+        let to_server = self.user.transmit(self.now);
+        let to_user = self.server.transmit(self.now);
         self.server.receive(&to_server, self.now);
         self.user.receive(&to_user, self.now);
         !to_server.is_empty() || !to_user.is_empty()
@@ -304,7 +310,7 @@ fn a_session_over(link: fn() -> Link) {
     let mut pair = Pair::new(link, Profile::INTERACTIVE, Packets::DEFAULT, true);
     pair.settle();
     assert!(pair.user.party().telnet.negotiation_is_quiet());
-    assert!(pair.user.party().telnet.is_enabled(Side::Him, OptionCode::ECHO));
+    assert!(pair.user.party().telnet.is_enabled(Side::Remote, OptionCode::ECHO));
     assert_eq!(pair.server.party().window, Some((80, 24)));
     pair.strike(b"ls -l");
     assert_eq!(pair.user.party().seen, b"ls -l");
@@ -316,8 +322,8 @@ fn a_session_over(link: fn() -> Link) {
     pair.user.party().closes = true;
     pair.user.application.notice();
     pair.wait(Pair::is_over);
-    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
-    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
+    assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     assert_eq!(pair.user.counted(Counter::TcpRetransmissions), 0);
     pair.has_every_packet_back();
 }
@@ -350,7 +356,7 @@ fn data_that_a_stream_takes_late_precedes_the_end_of_the_connection() {
     pair.user.application.notice();
     pair.wait(Pair::is_over);
     assert_eq!(pair.user.party().seen, b"last words");
-    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
 }
 
 #[test]
@@ -379,7 +385,7 @@ fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
     (after.0 - from_user, after.1 - from_server)
 }
 
-// The user's two are the key and the acknowledgment of its echo.
+// The user's two segments are the key and the acknowledgment of its echo.
 #[test]
 fn echo_acknowledgment_and_window_share_one_datagram() {
     assert_eq!(segments_of_a_key(datagram), (2, 1));
@@ -408,7 +414,7 @@ fn a_key_struck_when_an_echo_arrives_takes_its_acknowledgment_along() {
     }
     pair.settle();
     assert_eq!(pair.user.party().seen, keys);
-    // One per key in each direction, and the acknowledgment of the last echo.
+    // One segment per key in each direction, and the acknowledgment of the last echo.
     let after = pair.segments_out();
     assert_eq!((after.0 - before.0, after.1 - before.1), (11, 10));
 }
@@ -425,7 +431,7 @@ fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
     let (_, key, _) = segment_in(&key);
     let (data, echo, len) = segment_in(&echo);
     assert_eq!((data, len), (b"x".to_vec(), 1));
-    // The window is not opened again before half of it is used (TM-233 §5.6).
+    // The window is not opened again before half of the window is used (TM-233 §5.6).
     assert_eq!((echo.ack, echo.window), (key.seq + 1, 2499));
     assert!(echo.flags.has(Flags::ACK.with(Flags::PSH)));
     assert!(pair.server.transmit(pair.now).is_empty());
@@ -435,7 +441,8 @@ fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
 fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
     let parsed = ipv4::Header::parse(datagram).unwrap();
     let segment = &datagram[parsed.header_len..];
-    let (source, destination) = (parsed.header.source, parsed.header.destination);
+    let source = parsed.header.source;
+    let destination = parsed.header.destination;
     let len = u16::try_from(segment.len()).unwrap();
     let pseudo = internet::pseudo_header(source.into(), destination.into(), Protocol::Tcp, len);
     let sum = pseudo.bytes(segment);
@@ -454,10 +461,13 @@ fn a_screenful_needs_no_window_update_before_its_end() {
     assert_eq!(pair.segments_out(), (2 + 2, 1 + 2));
 }
 
+/// Line of a long output.
+const OUTPUT: &[u8] = b"output that is no longer wanted after the abort. ";
+
 /// Returns a pair whose server is in the middle of a long output when the user aborts it.
 fn abort_output_in_the_middle() -> Pair {
     let mut pair = Pair::open(datagram);
-    pair.server.party().typed = b"output that nobody wants to see any more. ".repeat(200);
+    pair.server.party().typed = OUTPUT.repeat(200);
     (0..4).for_each(|_| _ = pair.turn());
     pair.user.party().commands.push(Command::AbortOutput);
     pair.settle();
@@ -467,8 +477,8 @@ fn abort_output_in_the_middle() -> Pair {
 #[test]
 fn the_user_sends_abort_output_and_the_server_answers_by_urgent_data_and_data_mark() {
     let mut pair = abort_output_in_the_middle();
-    assert_eq!(pair.server.party().told, [Command::AbortOutput]);
-    assert_eq!(pair.user.party().told, [Command::DataMark]);
+    assert_eq!(pair.server.party().received_commands, [Command::AbortOutput]);
+    assert_eq!(pair.user.party().received_commands, [Command::DataMark]);
     assert!(pair.server.counted(Counter::TcpUrgentOut) > 0);
     assert!(pair.user.counted(Counter::TcpUrgentIn) > 0);
 }
@@ -479,7 +489,7 @@ fn a_display_discards_from_the_urgent_notice_to_the_data_mark_and_shows_what_fol
     let shown = pair.user.party().seen.len() as u64;
     let discarded = pair.user.counted(Counter::TelnetBytesDiscarded);
     assert!(discarded > 1000, "{discarded}");
-    assert_eq!(shown + discarded, 200 * 42);
+    assert_eq!(shown + discarded, 200 * OUTPUT.len() as u64);
     assert!(!pair.user.party().telnet.is_discarding());
     pair.user.party().seen.clear();
     pair.server.party().typed = b"% ".to_vec();
@@ -493,7 +503,10 @@ fn an_interrupt_sent_as_synch_reaches_a_server_that_discards_what_was_typed_befo
     let party = pair.user.party();
     party.commands.extend([Command::InterruptProcess, Command::DataMark]);
     pair.settle();
-    assert_eq!(pair.server.party().told, [Command::InterruptProcess, Command::DataMark]);
+    assert_eq!(
+        pair.server.party().received_commands,
+        [Command::InterruptProcess, Command::DataMark]
+    );
     pair.strike(b"next");
     assert_eq!(pair.server.party().seen, b"next");
 }
@@ -506,7 +519,7 @@ fn a_session_that_the_user_closes_ends_at_both_hosts() {
     pair.settle();
     assert_eq!((pair.user.state(), pair.server.state()), (Some(State::TimeWait), CLOSED));
     pair.wait(Pair::is_over);
-    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
 }
 
@@ -519,7 +532,7 @@ fn a_session_that_the_server_closes_ends_at_both_hosts() {
     assert_eq!(pair.user.party().seen, b"logout\r\n");
     assert_eq!((pair.user.state(), pair.server.state()), (CLOSED, Some(State::TimeWait)));
     pair.wait(Pair::is_over);
-    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
 }
 
@@ -531,19 +544,19 @@ fn a_session_that_both_close_at_once_ends_at_both_hosts() {
     pair.user.application.notice();
     pair.server.application.notice();
     pair.wait(Pair::is_over);
-    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
-    assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
+    assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
+    assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
 }
 
 const CLOSED: Option<State> = Some(State::Closed);
 
 #[test]
-fn a_session_to_a_port_where_nobody_listens_is_refused() {
+fn a_session_to_a_closed_port_is_refused() {
     let mut pair = Pair::new(datagram, Profile::INTERACTIVE, Packets::DEFAULT, true);
     pair.server.application.set_opening(Opening::Passive { port: TELNET_PORT + 1 });
     pair.settle();
-    assert_eq!(pair.user.application.ending(), Some(Ending::Refused));
+    assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Refused));
     pair.has_every_packet_back();
 }
 
@@ -554,18 +567,20 @@ struct Prober {
     pool: Pool,
     udp: Udp,
     meter: Meter,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Prober {
     fn new() -> Self {
-        let (pool, udp) = (Pool::new(4, 1500), Udp::default());
-        let (meter, chance) = (Meter::new(Clock::None), Chance::from_seed(3));
-        Self { internet: Internet::new(USER, 24, 1500), pool, udp, meter, chance }
+        let pool = Pool::new(4, 1500);
+        let udp = Udp::default();
+        let meter = Meter::new(Clock::None);
+        let rng = Rng::from_seed(3);
+        Self { internet: Internet::new(USER, 24, 1500), pool, udp, meter, rng }
     }
 
     /// Delivers `request` to `host` and returns the event that its answer causes.
-    fn ask(&mut self, request: &Packet, host: &mut Host) -> Option<News> {
+    fn ask(&mut self, request: &Packet, host: &mut Host) -> Option<InternetEvent> {
         host.receive(request.data(), Instant::ZERO);
         host.run(Instant::ZERO);
         let answer = host.transmit(Instant::ZERO);
@@ -573,7 +588,7 @@ impl Prober {
         assert_eq!(host.station.packets_lent(), 0);
         let mut packet = self.pool.take(&mut self.meter)?;
         packet.extend(&answer);
-        let mut cx = Cx { now: Instant::ZERO, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut self.rng, meter: &mut self.meter };
         assert!(self.internet.receive(packet, &mut self.pool, &mut cx).is_none());
         self.internet.event()
     }
@@ -581,12 +596,13 @@ impl Prober {
 
 #[test]
 fn a_ping_of_a_station_is_answered() {
-    let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
-    let Prober { internet, pool, chance, meter, .. } = &mut prober;
-    let mut cx = Cx { now: Instant::ZERO, chance, meter };
+    let mut prober = Prober::new();
+    let mut pair = Pair::open(datagram);
+    let Prober { internet, pool, rng, meter, .. } = &mut prober;
+    let mut cx = Cx { now: Instant::ZERO, rng, meter };
     let request = internet.make_echo_request(SERVER.into(), 7, 1, 56, pool, &mut cx);
     let request = request.unwrap().unwrap();
-    let Some(News::EchoReply(reply)) = prober.ask(&request, &mut pair.server) else {
+    let Some(InternetEvent::EchoReply(reply)) = prober.ask(&request, &mut pair.server) else {
         panic!("an echo reply")
     };
     assert_eq!((reply.source, reply.identifier, reply.payload_len), (SERVER.into(), 7, 56));
@@ -595,15 +611,16 @@ fn a_ping_of_a_station_is_answered() {
 // req RFC1122:3.4-MUST-4
 #[test]
 fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() {
-    let (mut prober, mut pair) = (Prober::new(), Pair::open(datagram));
-    let Prober { internet, pool, udp, chance, meter } = &mut prober;
-    let mut cx = Cx { now: Instant::ZERO, chance, meter };
+    let mut prober = Prober::new();
+    let mut pair = Pair::open(datagram);
+    let Prober { internet, pool, udp, rng, meter } = &mut prober;
+    let mut cx = Cx { now: Instant::ZERO, rng, meter };
     let socket = udp.bind(0, &mut cx).unwrap();
     let mut packet = pool.take(cx.meter).unwrap();
     packet.extend(b"anybody?");
     let port_69 = SocketAddr::new(SERVER.into(), 69);
     let request = udp.send(socket, packet, port_69, internet, pool, &mut cx).unwrap().unwrap();
-    let Some(News::Error(error)) = prober.ask(&request, &mut pair.server) else {
+    let Some(InternetEvent::Error(error)) = prober.ask(&request, &mut pair.server) else {
         panic!("an error")
     };
     prober.udp.receive_error(&error);

@@ -49,7 +49,7 @@ pub struct Terminal {
 
 /// Effect of one call of [`Terminal::receive`] on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct ScreenEffect {
     /// Number of cells in which a character was written.
     pub cells: u64,
     /// Number of line feeds, including those of wrapping.
@@ -60,7 +60,8 @@ impl Terminal {
     /// Creates a blank terminal; each dimension is at least 1 and at most [`SIDE_MAX`].
     #[must_use]
     pub fn new(columns: u16, rows: u16) -> Self {
-        let (columns, rows) = (columns.min(SIDE_MAX), rows.min(SIDE_MAX));
+        let columns = columns.min(SIDE_MAX);
+        let rows = rows.min(SIDE_MAX);
         Self {
             parser: vte::Parser::default(),
             is_ground: true,
@@ -69,16 +70,17 @@ impl Terminal {
     }
 
     /// Processes bytes from the host.
-    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Written {
+    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> ScreenEffect {
         let account = cx.meter.enter(Account::Terminal);
-        let (cells, new_lines) = (self.screen.cells_written, self.screen.new_lines);
+        let cells = self.screen.cells_written;
+        let new_lines = self.screen.new_lines;
         let mut rest = bytes;
         while !rest.is_empty() {
             let taken = if self.is_ground { self.ground(rest, cx) } else { self.parse(rest, cx) };
             rest = rest.get(taken..).unwrap_or_default();
         }
         cx.meter.enter(account);
-        Written {
+        ScreenEffect {
             cells: self.screen.cells_written - cells,
             new_lines: self.screen.new_lines - new_lines,
         }
@@ -147,7 +149,8 @@ impl Terminal {
     /// Returns the rows as lines, without trailing blanks and trailing blank rows.
     #[must_use]
     pub fn text(&self) -> String {
-        let (grid, mut text) = (self.screen.grid(), String::new());
+        let grid = self.screen.grid();
+        let mut text = String::new();
         for row in (0..grid.rows()).filter_map(|row| grid.row(row)) {
             row.text(&mut text);
             text.push('\n');
@@ -313,7 +316,8 @@ impl Terminal {
 
 impl fmt::Debug for Terminal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (is_ground, screen) = (&self.is_ground, &self.screen);
+        let is_ground = &self.is_ground;
+        let screen = &self.screen;
         let mut fields = f.debug_struct("Terminal");
         fields.field("is_ground", is_ground).field("screen", screen).finish_non_exhaustive()
     }

@@ -99,7 +99,8 @@ fn color(color: ansi::Color) -> Color {
 
 fn compare(steps: &[String]) -> Result<(), TestCaseError> {
     let stream = steps.concat();
-    let (ours, theirs) = (ours(stream.as_bytes()), theirs(stream.as_bytes()));
+    let ours = ours(stream.as_bytes());
+    let theirs = theirs(stream.as_bytes());
     let cursor = theirs.grid().cursor.point;
     let cursor = (u16::try_from(cursor.line.0).unwrap(), u16::try_from(cursor.column.0).unwrap());
     prop_assert_eq!(ours.cursor(), cursor);
@@ -112,7 +113,8 @@ fn compare(steps: &[String]) -> Result<(), TestCaseError> {
             let our_marks: Vec<_> = our_cell.marks().collect();
             prop_assert_eq!(&our_marks, &marks(their_cell), "marks at {}, {}", row, column);
             let expected = translated(their_cell);
-            let (style, their_style) = (our_cell.style(), expected.style());
+            let style = our_cell.style();
+            let their_style = expected.style();
             prop_assert_eq!(our_cell.character(), expected.character(), "at {}, {}", row, column);
             prop_assert_eq!(our_cell.is_wide(), expected.is_wide(), "at {}, {}", row, column);
             let is_judged = !our_cell.is_tail() && column + 1 < COLUMNS;

@@ -201,9 +201,10 @@ impl Dispatch<'_, '_> {
         self.cx.meter.count(Counter::TerminalSequencesUnknown);
     }
 
-    /// Executes a cursor motion; returns whether `last` is one.
+    /// Executes a cursor motion; returns whether `last` is the final of one.
     fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
-        let (screen, count) = (&mut *self.screen, parameters.count(0));
+        let screen = &mut *self.screen;
+        let count = parameters.count(0);
         match last {
             'A' | 'k' => screen.up(count),
             'B' => screen.down(count),
@@ -218,7 +219,7 @@ impl Dispatch<'_, '_> {
                 screen.carriage_return();
             }
             'G' | '`' => screen.set_column(count - 1),
-            'H' | 'f' => screen.set_place(count - 1, parameters.count(1) - 1),
+            'H' | 'f' => screen.set_position(count - 1, parameters.count(1) - 1),
             'I' => screen.tab(count),
             'Z' => screen.tab_back(count),
             'a' => screen.advance_by(0, count),
@@ -234,9 +235,10 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes an edit of cells; returns whether `last` is one.
+    /// Executes an edit of cells; returns whether `last` is the final of one.
     fn edit(&mut self, parameters: &Parameters, last: char) -> bool {
-        let (screen, count) = (&mut *self.screen, parameters.count(0));
+        let screen = &mut *self.screen;
+        let count = parameters.count(0);
         match last {
             'J' | 'K' => return self.erase(parameters, last, false),
             'L' => screen.insert_lines(count),
@@ -270,7 +272,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes a rectangle operation; returns whether `last` is one.
+    /// Executes a rectangle operation; returns whether `last` is the final of one.
     fn rectangle(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         match last {
@@ -286,9 +288,11 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes modes, margins, tab stops and reports; returns whether `last` is one of these.
+    /// Executes modes, margins, tab stops and reports; returns whether `last` is the final of one
+    /// of these.
     fn control(&mut self, parameters: &Parameters, last: char) -> bool {
-        let (screen, meter) = (&mut *self.screen, &mut *self.cx.meter);
+        let screen = &mut *self.screen;
+        let meter = &mut *self.cx.meter;
         match (last, parameters.get(0)) {
             ('c', 0) => self.identify(),
             ('g', 0) => screen.set_tab(false),
@@ -298,7 +302,7 @@ impl Dispatch<'_, '_> {
                     match mode {
                         4 => screen.modes.inserts = last == 'h',
                         20 => screen.modes.feeds_and_returns = last == 'h',
-                        _ if screen.modes.kept.set(false, mode, last == 'h') => {}
+                        _ if screen.modes.inert.set(false, mode, last == 'h') => {}
                         _ => meter.count(Counter::TerminalSequencesUnknown),
                     }
                 }
@@ -363,7 +367,7 @@ impl Dispatch<'_, '_> {
             // Unsupported mouse reports, and synchronized output.
             1001 | 1016 | 2026 => {}
             _ if screen.modes.input.set(mode, is_on) => {}
-            _ if screen.modes.kept.set(true, mode, is_on) => {}
+            _ if screen.modes.inert.set(true, mode, is_on) => {}
             _ => self.unknown(),
         }
     }
@@ -418,7 +422,7 @@ impl Dispatch<'_, '_> {
     }
 
     fn report_cursor(&mut self, mark: &str) -> bool {
-        let (row, column) = self.screen.reported_place();
+        let (row, column) = self.screen.reported_position();
         self.screen.reply(format!("\x1b[{mark}{row};{column}R").as_bytes(), self.cx.meter);
         true
     }

@@ -40,7 +40,7 @@ pub enum LineSize {
     /// One column wide.
     #[default]
     Single,
-    /// Two columns wide; the row holds half as many.
+    /// Two columns wide; the row holds half as many characters.
     Wide,
     /// Double width and double height: the upper half.
     Top,
@@ -83,8 +83,8 @@ impl Row {
     /// not fit are dropped.
     pub(super) fn write_ascii(&mut self, column: usize, text: &[u8], blank: Cell) {
         let end = self.cells.len().min(column + text.len());
-        self.mend(column);
-        self.mend(end);
+        self.repair(column);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         let cells = self.cells.get_mut(column..end).unwrap_or_default();
         for (cell, byte) in cells.iter_mut().zip(text) {
@@ -97,8 +97,8 @@ impl Row {
     #[inline]
     pub(super) fn write<const COUNT: usize>(&mut self, column: usize, written: [Cell; COUNT]) {
         let end = column + COUNT;
-        self.mend(column);
-        self.mend(end);
+        self.repair(column);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         if let Some(cells) = self.cells.get_mut(column..end) {
             cells.copy_from_slice(&written);
@@ -118,12 +118,13 @@ impl Row {
 
     /// Replaces the cells of `columns` with `blank`.
     pub(super) fn fill(&mut self, columns: Range<usize>, blank: Cell) {
-        let (start, end) = (columns.start, columns.end.min(self.cells.len()));
+        let start = columns.start;
+        let end = columns.end.min(self.cells.len());
         if start >= end {
             return;
         }
-        self.mend(start);
-        self.mend(end);
+        self.repair(start);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         if blank != Cell::BLANK {
             self.set(start..end, blank);
@@ -147,14 +148,15 @@ impl Row {
 
     /// Inserts `count` blank cells at the start of `columns`; those at the end are lost.
     pub(super) fn insert(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
-        let (column, end) = (columns.start, columns.end.min(self.cells.len()));
+        let column = columns.start;
+        let end = columns.end.min(self.cells.len());
         let count = count.min(end.saturating_sub(column));
         if count == 0 {
             return;
         }
-        self.mend(column);
-        self.mend(end - count);
-        self.mend(end);
+        self.repair(column);
+        self.repair(end - count);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         self.cells.copy_within(column..end - count, column + count);
         self.set(column..column + count, blank);
@@ -164,14 +166,15 @@ impl Row {
 
     /// Deletes `count` cells at the start of `columns`; blank cells are inserted at the end.
     pub(super) fn delete(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
-        let (column, end) = (columns.start, columns.end.min(self.cells.len()));
+        let column = columns.start;
+        let end = columns.end.min(self.cells.len());
         let count = count.min(end.saturating_sub(column));
         if count == 0 {
             return;
         }
-        self.mend(column);
-        self.mend(column + count);
-        self.mend(end);
+        self.repair(column);
+        self.repair(column + count);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         self.cells.copy_within(column + count..end, column);
         self.set(end - count..end, blank);
@@ -189,8 +192,8 @@ impl Row {
     /// Writes cells at `column`; a wide character that is cut at either end becomes spaces.
     pub(super) fn put(&mut self, column: usize, cells: &[Cell]) {
         let end = self.cells.len().min(column + cells.len());
-        self.mend(column);
-        self.mend(end);
+        self.repair(column);
+        self.repair(end);
         self.is_continued &= end < self.cells.len();
         let Some(places) = self.cells.get_mut(column..end) else { return };
         places.iter_mut().zip(cells).for_each(|(place, cell)| *place = *cell);
@@ -232,7 +235,7 @@ impl Row {
 
     /// Replaces a wide character with spaces if an edit that begins or ends at `column` cuts it.
     #[inline]
-    fn mend(&mut self, column: usize) {
+    fn repair(&mut self, column: usize) {
         if self.cells.get(column).is_some_and(Cell::is_tail) {
             self.part(column);
         }
@@ -249,7 +252,7 @@ impl Row {
     }
 
     fn resize(&mut self, columns: usize) {
-        self.mend(columns);
+        self.repair(columns);
         self.is_continued &= columns == self.cells.len();
         self.cells.resize(columns, Cell::BLANK);
         self.extent = self.extent.min(columns);
@@ -373,8 +376,8 @@ impl Grid {
         self.columns = columns;
     }
 
-    /// Removes `count` rows at the top, and adds or removes rows at the bottom until there are
-    /// `rows`.
+    /// Removes `count` rows at the top, and adds or removes rows at the bottom until the grid has
+    /// `rows` rows.
     pub(super) fn set_rows(&mut self, count: usize, rows: usize) {
         self.rows.drain(..count.min(self.rows.len()));
         self.rows.resize_with(rows, || Row::new(self.columns));
@@ -387,6 +390,7 @@ impl Grid {
 
     /// Sets the rows, each with `columns` cells.
     pub(super) fn put_rows(&mut self, rows: VecDeque<Row>, columns: usize) {
-        (self.rows, self.columns) = (rows, columns);
+        self.rows = rows;
+        self.columns = columns;
     }
 }

@@ -2,11 +2,12 @@
 //! processing, as in Multics.
 //!
 //! On a half-duplex NVT the typed characters are overstruck as on paper, and a server cannot remove
-//! any of them from there. A line therefore means what is visible. Each typed graphic has a column;
-//! backspace, carriage return, space and tab only move. The canonical form lists the columns from
-//! left to right, the graphics of one column in the order of their codes with a backspace between
-//! two, and a space for a column without any. Repetitions of a graphic in one column, the order of
-//! overstriking, and blanks after the last graphic are not visible and are dropped.
+//! any of them from the paper. A line therefore means what is visible. Each typed graphic has a
+//! column; backspace, carriage return, space and tab only move. The canonical form lists the
+//! columns from left to right, the graphics of one column in the order of their codes with a
+//! backspace between two, and a space for a column without any. Repetitions of a graphic in one
+//! column, the order of overstriking, and blanks after the last graphic are not visible and are
+//! dropped.
 //!
 //! Then the line is edited, position by position:
 //!
@@ -33,11 +34,11 @@ const BS: u8 = 0x08;
 /// The editing characters, and the distance of the tab stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conventions {
-    /// Deletes a position.
+    /// Character that deletes a position.
     pub erase: u8,
-    /// Deletes the line.
+    /// Character that deletes the line.
     pub kill: u8,
-    /// Removes the special meaning of the next character.
+    /// Character that removes the special meaning of the next one.
     pub escape: u8,
     /// Distance between tab stops of the terminal in columns.
     pub tab_distance: usize,
@@ -260,10 +261,12 @@ mod tests {
 
     /// Returns the lines read from `typed`.
     fn lines(typed: &[u8]) -> Vec<String> {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
-        let (mut rest, mut lines) = (typed, Vec::new());
+        let mut discipline = LineDiscipline::default();
+        let mut context = TestContext::default();
+        let mut rest = typed;
+        let mut lines = Vec::new();
         while !rest.is_empty() {
-            let taken = discipline.receive(rest, &mut lab.cx());
+            let taken = discipline.receive(rest, &mut context.cx());
             rest = &rest[taken..];
             lines.extend(discipline.event().map(|line| String::from_utf8(line).unwrap()));
         }
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_gone() {
+    fn invisible_cells_are_dropped() {
         reads("a\x08a  \x08\x08b \t \n", "ab");
         reads("\ta\x08\x08\x08 x\n", "       xa");
     }
@@ -329,38 +332,42 @@ mod tests {
     #[test]
     fn other_conventions_have_other_characters() {
         let conventions = Conventions { erase: b'<', tab_distance: 4, ..Conventions::default() };
-        let (mut discipline, mut lab) = (LineDiscipline::new(conventions), TestContext::default());
-        assert_eq!(discipline.receive(b"ab<#\tc\nnext", &mut lab.cx()), 7);
+        let mut discipline = LineDiscipline::new(conventions);
+        let mut context = TestContext::default();
+        assert_eq!(discipline.receive(b"ab<#\tc\nnext", &mut context.cx()), 7);
         assert_eq!(discipline.event().unwrap(), b"a#    c");
     }
 
     #[test]
     fn controls_and_codes_outside_of_the_set_are_dropped_and_counted() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
-        discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut lab.cx());
+        let mut discipline = LineDiscipline::default();
+        let mut context = TestContext::default();
+        discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut context.cx());
         assert_eq!(discipline.event().unwrap(), b"ab");
-        assert_eq!(lab.counted(Counter::TerminalLineBytesDropped), 4);
+        assert_eq!(context.counted(Counter::TerminalLineBytesDropped), 4);
     }
 
     #[test]
     fn no_byte_is_taken_while_a_line_waits() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
-        assert_eq!(discipline.receive(b"one\ntwo\n", &mut lab.cx()), 4);
-        assert_eq!(discipline.receive(b"two\n", &mut lab.cx()), 0);
+        let mut discipline = LineDiscipline::default();
+        let mut context = TestContext::default();
+        assert_eq!(discipline.receive(b"one\ntwo\n", &mut context.cx()), 4);
+        assert_eq!(discipline.receive(b"two\n", &mut context.cx()), 0);
         assert_eq!(discipline.event().unwrap(), b"one");
-        assert_eq!(discipline.receive(b"two\n", &mut lab.cx()), 4);
+        assert_eq!(discipline.receive(b"two\n", &mut context.cx()), 4);
     }
 
     #[test]
     fn a_line_without_end_has_its_limits() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
-        discipline.receive(&[b'a'; 100_000], &mut lab.cx());
-        discipline.receive(b"\rb\n", &mut lab.cx());
+        let mut discipline = LineDiscipline::default();
+        let mut context = TestContext::default();
+        discipline.receive(&[b'a'; 100_000], &mut context.cx());
+        discipline.receive(b"\rb\n", &mut context.cx());
         assert_eq!(discipline.event().unwrap().len(), COLUMNS_MAX);
-        assert_eq!(lab.counted(Counter::TerminalLineBytesDropped), 98_978);
-        discipline.receive(&"x\r".repeat(2000).into_bytes(), &mut lab.cx());
-        discipline.receive(&b"\t".repeat(96), &mut lab.cx());
-        discipline.receive(b"\r!\n", &mut lab.cx());
+        assert_eq!(context.counted(Counter::TerminalLineBytesDropped), 98_978);
+        discipline.receive(&"x\r".repeat(2000).into_bytes(), &mut context.cx());
+        discipline.receive(&b"\t".repeat(96), &mut context.cx());
+        discipline.receive(b"\r!\n", &mut context.cx());
         assert_eq!(discipline.event().unwrap(), b"x");
     }
 
@@ -380,9 +387,11 @@ mod tests {
         if to < from && choice.is_multiple_of(3) {
             return std::vec![BS; from - to];
         }
-        let (mut bytes, mut at) = (Vec::new(), from);
+        let mut bytes = Vec::new();
+        let mut at = from;
         if to < from || choice.is_multiple_of(5) {
-            (bytes, at) = (std::vec![b'\r'], 0);
+            bytes = std::vec![b'\r'];
+            at = 0;
         }
         while choice.is_multiple_of(2) && (at / 8 + 1) * 8 <= to {
             bytes.push(b'\t');
@@ -405,12 +414,13 @@ mod tests {
             order in any::<u64>(),
         ) {
             let mut shuffled = strikes.clone();
-            let mut chance = crate::chance::Chance::from_seed(order);
+            let mut rng = crate::rng::Rng::from_seed(order);
             for at in (1..shuffled.len()).rev() {
-                shuffled.swap(at, usize::try_from(chance.below(at as u64 + 1)).unwrap());
+                shuffled.swap(at, usize::try_from(rng.below(at as u64 + 1)).unwrap());
             }
             let paper = |strikes: &[(usize, u8, u8)], turn: u8| {
-                let (mut typed, mut at) = (Vec::new(), 0);
+                let mut typed = Vec::new();
+                let mut at = 0;
                 for (column, graphic, choice) in strikes {
                     typed.extend(motion(at, *column, choice.wrapping_add(turn)));
                     typed.push(*graphic);

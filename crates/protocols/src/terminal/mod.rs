@@ -19,8 +19,8 @@ mod dispatch;
 pub mod filter;
 mod grid;
 pub mod heath19;
+mod inert_modes;
 mod input;
-mod kept;
 pub mod line_discipline;
 mod parameters;
 mod picture;
@@ -35,7 +35,7 @@ mod tests;
 #[cfg(test)]
 mod vt420_tests;
 
-pub use ansi::{Terminal, Written};
+pub use ansi::{ScreenEffect, Terminal};
 pub use cell::{Attributes, Cell, Color, Style};
 pub use grid::LineSize;
 pub use input::{InputModes, MouseEncoding, MouseReports};

@@ -84,7 +84,8 @@ impl<'a> Iterator for Iter<'a> {
     fn next(&mut self) -> Option<&'a [u16]> {
         let count = 1 + (self.joined >> 1).trailing_ones();
         let (parameter, rest) = self.rest.split_at_checked(count as usize)?;
-        (self.rest, self.joined) = (rest, self.joined.checked_shr(count).unwrap_or(0));
+        self.rest = rest;
+        self.joined = self.joined.checked_shr(count).unwrap_or(0);
         Some(parameter)
     }
 }
@@ -109,7 +110,8 @@ impl Sequence {
         let [0x1b, b'[', rest @ ..] = bytes else { return None };
         let private = rest.first().copied().filter(|byte| matches!(byte, b'<'..=b'?'));
         let start = 2 + usize::from(private.is_some());
-        let (mut number, mut is_joined) = (0_u16, false);
+        let mut number = 0_u16;
+        let mut is_joined = false;
         for (place, byte) in bytes.iter().enumerate().skip(start) {
             match byte {
                 b'0'..=b'9' => {
@@ -121,7 +123,8 @@ impl Sequence {
                         return None;
                     }
                     parameters.push(number, is_joined);
-                    (number, is_joined) = (0, *byte == b':');
+                    number = 0;
+                    is_joined = *byte == b':';
                 }
                 b'@'..=b'~' => {
                     parameters.push(number, is_joined);
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_not_usual_is_not_read() {
+    fn incomplete_or_unusual_input_is_not_parsed() {
         for bytes in [&b"\x1b["[..], b"\x1b[1;2", b"\x1b[1 q", b"\x1b[1\n2H", b"\x1b[1?h", b"\x1bM"]
         {
             assert_eq!(read(bytes), None);
@@ -181,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_the_parser_finds(bytes in "\x1b\\[[?>]?[0-9;:]{0,40}[@-~]") {
+        fn the_reader_agrees_with_the_parser(bytes in "\x1b\\[[?>]?[0-9;:]{0,40}[@-~]") {
             let mut found = Found::default();
             vte::Parser::<512>::default().advance(&mut found, bytes.as_bytes());
             if let Some((parameters, private, last, length)) = read(bytes.as_bytes()) {

@@ -47,7 +47,8 @@ impl Picture {
     /// Creates the picture of a terminal in its initial state, with its cursor at home.
     #[must_use]
     pub fn new(columns: u16, rows: u16) -> Self {
-        let (columns, rows) = (usize::from(columns.max(1)), usize::from(rows.max(1)));
+        let columns = usize::from(columns.max(1));
+        let rows = usize::from(rows.max(1));
         let cells = vec![Cell::BLANK; columns * rows];
         Self { cells, columns, rows, cursor: Some(PictureCursor::default()) }
     }

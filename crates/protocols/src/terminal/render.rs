@@ -80,7 +80,7 @@ impl Painter {
     }
 
     /// Moves to a column of the same row, by motions that do not depend on the row.
-    pub(super) fn go_in_row(&mut self, column: usize) {
+    pub(super) fn move_in_row(&mut self, column: usize) {
         match self.place {
             Some((_, at)) if at == column => return,
             Some((_, at)) if at > column && at - column <= 3 => {
@@ -235,7 +235,8 @@ impl core::fmt::Write for Writer<'_> {
     }
 }
 
-/// Returns which cells of a row must be written; both halves of a wide character if either must.
+/// Returns for each cell of a row whether it must be written. A wide character is written whole if
+/// either half must be.
 pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     let mut is_changed = vec![false; new.len()];
     let pairs = is_changed.iter_mut().zip(old.iter().zip(new));
@@ -254,7 +255,9 @@ pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
                 && is_pair
                 && left != right
             {
-                (*left, *right, has_grown) = (true, true, true);
+                *left = true;
+                *right = true;
+                has_grown = true;
             }
         }
         if !has_grown {
@@ -264,8 +267,8 @@ pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     is_changed
 }
 
-/// Returns the first row, the row after the last, and the number of rows by which those between
-/// have moved up, if scrolling is worthwhile.
+/// Returns the range of rows that have moved up, as its first row and the row after its last, and
+/// the number of rows by which they have moved, if scrolling is worthwhile.
 fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
     let rows = usize::from(new.size().1);
     let is_same = |row: usize, count: usize| {
@@ -301,10 +304,11 @@ mod tests {
 
     /// Returns the drawing after `later`, on a terminal that displays the result of `before`.
     fn drawn(before: &str, later: &str) -> String {
-        let (mut terminal, mut lab) = (Terminal::new(80, 24), TestContext::default());
-        terminal.receive(before.as_bytes(), &mut lab.cx());
+        let mut terminal = Terminal::new(80, 24);
+        let mut context = TestContext::default();
+        terminal.receive(before.as_bytes(), &mut context.cx());
         let old = terminal.picture();
-        terminal.receive(later.as_bytes(), &mut lab.cx());
+        terminal.receive(later.as_bytes(), &mut context.cx());
         String::from_utf8(draw(&old, &terminal.picture())).unwrap()
     }
 
@@ -336,14 +340,16 @@ mod tests {
 
     #[test]
     fn another_size_is_drawn_from_the_beginning() {
-        let (old, mut new) = (Picture::new(80, 24), Picture::new(10, 2));
+        let old = Picture::new(80, 24);
+        let mut new = Picture::new(10, 2);
         new.set_cell(1, 0, 'x', Style::PLAIN);
         assert_eq!(draw(&old, &new), b"\x1b[m\x1b[H\x1b[2J\r\nx\x1b[H");
     }
 
     #[test]
     fn a_cursor_is_hidden_and_shown_again() {
-        let (old, mut new) = (Picture::new(80, 24), Picture::new(80, 24));
+        let old = Picture::new(80, 24);
+        let mut new = Picture::new(80, 24);
         new.set_cursor(None);
         assert_eq!(draw(&old, &new), b"\x1b[?25l");
         assert_eq!(draw(&new, &old), b"\x1b[H\x1b[0 q\x1b[?25h");
@@ -351,8 +357,9 @@ mod tests {
 
     #[test]
     fn a_cell_that_is_set_takes_the_other_half_of_a_pair_with_it() {
-        let (mut terminal, mut lab) = (Terminal::new(80, 24), TestContext::default());
-        terminal.receive("a界b".as_bytes(), &mut lab.cx());
+        let mut terminal = Terminal::new(80, 24);
+        let mut context = TestContext::default();
+        terminal.receive("a界b".as_bytes(), &mut context.cx());
         let mut picture = terminal.picture();
         picture.set_cell(0, 2, 'x', Style::PLAIN);
         let text: String = picture.row(0).iter().map(Cell::character).collect();
@@ -363,18 +370,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_drawn_is_what_is_seen(
+        fn the_rendered_screen_equals_the_model(
             steps in prop::collection::vec(streams(), 1..5),
             columns in 1..40_u16,
             rows in 1..12_u16,
         ) {
-            let mut lab = TestContext::default();
-            let (mut terminal, mut screen) = (Terminal::new(columns, rows), Terminal::new(columns, rows));
+            let mut context = TestContext::default();
+            let mut terminal = Terminal::new(columns, rows);
+            let mut screen = Terminal::new(columns, rows);
             let mut old = Picture::new(columns, rows);
             for step in steps {
-                terminal.receive(&step, &mut lab.cx());
+                terminal.receive(&step, &mut context.cx());
                 let new = terminal.picture();
-                screen.receive(&draw(&old, &new), &mut lab.cx());
+                screen.receive(&draw(&old, &new), &mut context.cx());
                 let seen = screen.picture();
                 let place = |picture: &Picture| picture.cursor().map(|at| (at.row, at.column));
                 prop_assert_eq!(place(&seen), place(&new));

@@ -50,8 +50,8 @@ impl Screen {
             (true, 95) => Some(modes.keeps_screen),
             (true, 1045) => Some(modes.wraps_back_far),
             (true, 47 | 1047 | 1049) => Some(modes.is_alternate),
-            (true, _) => modes.input.is_set(mode).or_else(|| modes.kept.is_set(true, mode)),
-            (false, _) => modes.kept.is_set(false, mode),
+            (true, _) => modes.input.is_set(mode).or_else(|| modes.inert.is_set(true, mode)),
+            (false, _) => modes.inert.is_set(false, mode),
         }
     }
 
@@ -73,7 +73,8 @@ impl Screen {
 
     /// XTWINOPS 18 and 19: reports the number of rows and of columns.
     pub(super) fn report_size(&mut self, kind: usize, meter: &mut Meter) {
-        let (rows, columns) = (self.grid().rows(), self.grid().columns());
+        let rows = self.grid().rows();
+        let columns = self.grid().columns();
         self.reply(format!("\x1b[{kind};{rows};{columns}t").as_bytes(), meter);
     }
 

@@ -124,7 +124,9 @@ fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color>
     match next()? {
         5 => Some(Color::Indexed(byte(next()?)?)),
         2 => {
-            let (red, green, blue) = (next()?, next()?, next()?);
+            let red = next()?;
+            let green = next()?;
+            let blue = next()?;
             Some(Color::Rgb(byte(red)?, byte(green)?, byte(blue)?))
         }
         _ => None,

@@ -13,12 +13,12 @@ use std::vec::Vec;
 /// A terminal with its test context.
 pub(super) struct Bench {
     pub(super) terminal: Terminal,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Bench {
     pub(super) fn new(columns: u16, rows: u16) -> Self {
-        Self { terminal: Terminal::new(columns, rows), lab: TestContext::default() }
+        Self { terminal: Terminal::new(columns, rows), context: TestContext::default() }
     }
 
     pub(super) fn with(columns: u16, rows: u16, input: impl AsRef<[u8]>) -> Self {
@@ -27,12 +27,12 @@ impl Bench {
         bench
     }
 
-    pub(super) fn receive(&mut self, input: impl AsRef<[u8]>) -> Written {
-        self.terminal.receive(input.as_ref(), &mut self.lab.cx())
+    pub(super) fn receive(&mut self, input: impl AsRef<[u8]>) -> ScreenEffect {
+        self.terminal.receive(input.as_ref(), &mut self.context.cx())
     }
 
     pub(super) fn unknown(&self) -> u64 {
-        self.lab.counted(Counter::TerminalSequencesUnknown)
+        self.context.counted(Counter::TerminalSequencesUnknown)
     }
 
     fn style(&self, row: u16, column: u16) -> Style {
@@ -53,7 +53,7 @@ fn shows(columns: u16, rows: u16, input: &str, text: &str, cursor: (u16, u16)) {
 #[test]
 fn a_character_reaches_its_cell_and_is_counted() {
     let mut bench = Bench::new(80, 24);
-    assert_eq!(bench.receive("a"), Written { cells: 1, new_lines: 0 });
+    assert_eq!(bench.receive("a"), ScreenEffect { cells: 1, new_lines: 0 });
     assert_eq!(bench.terminal.cell(0, 0).unwrap().character(), 'a');
     assert_eq!((bench.terminal.cells_written(), bench.terminal.cursor()), (1, (0, 1)));
 }
@@ -165,7 +165,7 @@ fn the_bell_is_counted() {
 // The cursor.
 
 #[test]
-fn the_cursor_goes_where_it_is_told_and_stays_inside() {
+fn the_cursor_moves_where_directed_and_stays_inside() {
     shows(9, 9, "\x1b[3;4H", "", (2, 3));
     shows(9, 9, "\x1b[99;99f", "", (8, 8));
     shows(9, 9, "\x1b[5;5H\x1b[2A\x1b[3C", "", (2, 7));
@@ -200,7 +200,7 @@ fn with_origin_mode_rows_count_from_the_margin() {
 // Edits.
 
 #[test]
-fn erasures_keep_what_is_not_theirs() {
+fn erasures_keep_other_cells() {
     const FULL: &str = "abc\r\ndef\r\nghi\x1b[2;2H";
     shows(3, 3, &format!("{FULL}\x1b[J"), "abc\nd", (1, 1));
     shows(3, 3, &format!("{FULL}\x1b[1J"), "\n  f\nghi", (1, 1));
@@ -303,15 +303,15 @@ fn reports_are_queued_until_they_are_sent() {
     assert_eq!(bench.terminal.output(), b"\x1b[0n\x1b[3;7R\x1b[?1;2c");
     bench.terminal.sent(4);
     assert_eq!(bench.terminal.output(), b"\x1b[3;7R\x1b[?1;2c");
-    assert_eq!(bench.lab.counted(Counter::TerminalReports), 3);
+    assert_eq!(bench.context.counted(Counter::TerminalReports), 3);
 }
 
 #[test]
 fn reports_that_find_no_room_are_refused_and_counted() {
     let bench = Bench::with(80, 24, "\x1b[5n".repeat(1000));
     assert_eq!(bench.terminal.output().len(), 256);
-    assert_eq!(bench.lab.counted(Counter::TerminalReports), 64);
-    assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 936);
+    assert_eq!(bench.context.counted(Counter::TerminalReports), 64);
+    assert_eq!(bench.context.counted(Counter::TerminalReportsRefused), 936);
 }
 
 #[test]
@@ -332,14 +332,14 @@ fn text_after_a_malformed_sequence_is_printed() {
 fn bytes_and_new_lines_are_charged_to_the_terminal_alone() {
     let mut bench = Bench::new(10, 3);
     let costs = Costs::default().with(Work::TerminalByte, 10).with(Work::NewLine, 1000);
-    bench.lab.meter = Meter::new(Clock::Virtual(costs));
-    bench.lab.meter.enter(Account::Telnet);
+    bench.context.meter = Meter::new(Clock::Virtual(costs));
+    bench.context.meter.enter(Account::Telnet);
     let written = bench.receive("ab\r\n\x1b[1m0123456789é\n");
-    assert_eq!(written, Written { cells: 13, new_lines: 3 });
-    assert_eq!(bench.lab.meter.enter(Account::Outside), Account::Telnet);
-    let units = [Work::TerminalByte, Work::NewLine].map(|work| bench.lab.meter.units(work));
+    assert_eq!(written, ScreenEffect { cells: 13, new_lines: 3 });
+    assert_eq!(bench.context.meter.enter(Account::Outside), Account::Telnet);
+    let units = [Work::TerminalByte, Work::NewLine].map(|work| bench.context.meter.units(work));
     assert_eq!(units, [21, 3]);
-    assert_eq!(bench.lab.meter.charged(Account::Terminal), 21 * 10 + 3 * 1000);
+    assert_eq!(bench.context.meter.charged(Account::Terminal), 21 * 10 + 3 * 1000);
 }
 
 // The size.
@@ -415,7 +415,7 @@ fn row_71_a_picture_of_a_million_bytes_is_skipped_and_takes_no_cell() {
     let mut bench = Bench::new(80, 24);
     bench.receive(sixels);
     assert_eq!((bench.terminal.output(), bench.terminal.text().as_str()), (&b""[..], ""));
-    assert_eq!(bench.receive("k"), Written { cells: 1, new_lines: 0 });
+    assert_eq!(bench.receive("k"), ScreenEffect { cells: 1, new_lines: 0 });
 }
 
 // attack row 73
@@ -433,10 +433,10 @@ fn row_73_no_sequence_speaks_to_the_program_around_the_screen() {
 fn row_72_a_million_titles_cost_their_bytes_and_leave_one() {
     let mut bench = Bench::new(80, 24);
     bench.receive("\x1b]2;title\x07".repeat(1_000_000));
-    assert_eq!(bench.receive("k"), Written { cells: 1, new_lines: 0 });
+    assert_eq!(bench.receive("k"), ScreenEffect { cells: 1, new_lines: 0 });
     assert_eq!(bench.terminal.title(), "title");
     assert_eq!(bench.terminal.output(), b"");
-    assert_eq!(bench.lab.meter.units(Work::TerminalByte), 10_000_001);
+    assert_eq!(bench.context.meter.units(Work::TerminalByte), 10_000_001);
 }
 
 // attack row 72
@@ -484,7 +484,7 @@ fn modes_that_are_known_are_reported_and_others_are_not() {
 }
 
 #[test]
-fn a_checksum_is_told_only_to_a_host_that_may_know_it() {
+fn a_checksum_is_reported_only_to_a_host_that_may_know_it() {
     let mut bench = Bench::with(80, 24, "AB\x1b[1mC\x1b[7;1;1;1;1;1*y");
     assert_eq!((bench.terminal.output(), bench.unknown()), (&b""[..], 1));
     bench.terminal.report_checksums(true);
@@ -541,10 +541,11 @@ pub(super) fn streams() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn everything(bench: &Bench) -> (String, [u64; 4]) {
-    let meter = &bench.lab.meter;
+    let meter = &bench.context.meter;
     let units = [Work::TerminalByte, Work::NewLine].map(|work| meter.units(work));
     let [bytes, new_lines] = units;
-    let counts = [bytes, new_lines, bench.unknown(), bench.lab.counted(Counter::TerminalReports)];
+    let counts =
+        [bytes, new_lines, bench.unknown(), bench.context.counted(Counter::TerminalReports)];
     let debug = format!("{:?}", bench.terminal);
     // Whether the parser is known to be in ground state may differ after text that was passed to
     // it.
@@ -581,7 +582,8 @@ proptest! {
     ) {
         let whole = Bench::with(columns, 5, &stream);
         let mut parts = Bench::new(columns, 5);
-        let (mut rest, mut sizes) = (stream.as_slice(), sizes.into_iter().cycle());
+        let mut rest = stream.as_slice();
+        let mut sizes = sizes.into_iter().cycle();
         while !rest.is_empty() {
             let (part, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
             parts.receive(part);

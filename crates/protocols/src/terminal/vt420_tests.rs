@@ -101,7 +101,7 @@ fn a_rectangle_is_filled_erased_and_copied() {
 }
 
 #[test]
-fn a_copy_over_itself_is_what_stood_there_before() {
+fn an_overlapping_copy_uses_the_original_cells() {
     makes("\x1b[1;1;1;8;1;1;3;1$v", "ababcdefgh\nklmnopqrst\nABCDEFGHIJ");
 }
 
@@ -221,7 +221,7 @@ fn the_alternate_screen_is_cut_and_the_main_one_behind_it_folded() {
 
 proptest! {
     #[test]
-    fn whatever_comes_the_cursor_keeps_to_the_margins(
+    fn any_input_keeps_the_cursor_within_the_margins(
         parts in prop::collection::vec((1..=60_u16, 1..=30_u16, streams()), 1..4),
         is_within in any::<bool>(),
     ) {

@@ -42,10 +42,10 @@ pub struct Udp {
 /// Capabilities of the lower level for UDP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerLevel {
-    /// Whether the device cuts super-datagrams.
-    pub cuts_datagrams: bool,
+    /// Whether the device segments super-datagrams (USO).
+    pub uso: bool,
     /// Whether the device finishes checksums.
-    pub finishes_checksums: bool,
+    pub checksum_offload: bool,
     /// The checksum and copy loops.
     pub routines: Routines,
 }
@@ -66,7 +66,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
-/// The remote source of a datagram, and the address that it was sent to: a local one, or a group.
+/// The remote source of a datagram, and its destination: a local address or a multicast group.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     source: SocketAddr,
@@ -124,7 +124,7 @@ impl Udp {
         Self { limits, lower, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
     }
 
-    /// Sets the capabilities of the lower level; without this call there are none.
+    /// Sets the capabilities of the lower level; without this call the lower level has none.
     pub fn set_lower_level(&mut self, lower: LowerLevel) {
         self.lower = lower;
     }
@@ -153,7 +153,9 @@ impl Udp {
         let id = SocketId(self.next_id);
         self.next_id += 1;
         let waiting = VecDeque::new();
-        let (waiting_bytes, takes_segments, error) = (0, false, None);
+        let waiting_bytes = 0;
+        let takes_segments = false;
+        let error = None;
         self.sockets.push(Socket { id, port, waiting, waiting_bytes, takes_segments, error });
         Ok(id)
     }
@@ -171,10 +173,10 @@ impl Udp {
         socket.waiting.into_iter().for_each(|(_, packet)| pool.put(packet));
     }
 
-    /// Makes a datagram from a socket's port with the data in `packet`, and returns it complete,
-    /// for the link. Returns `None` if it was looped back, or is sent in fragments by
-    /// [`Internet::transmit`]. A packet with a segment size, which must be for a device that cuts
-    /// it and fit the path, becomes a super-datagram.
+    /// Makes a datagram from a socket's port with the data in `packet`, and returns the complete
+    /// datagram for the link. Returns `None` if the datagram was looped back, or if
+    /// [`Internet::transmit`] sends it in fragments. A packet with a segment size becomes a
+    /// super-datagram: the device must be able to cut it, and its datagrams must fit the path.
     ///
     /// # Errors
     ///
@@ -189,14 +191,14 @@ impl Udp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         let count = segments::count_of(&packet);
         let sent = self.make(socket, packet, destination, internet, pool, cx);
         if sent.is_ok() {
             cx.meter.add(Counter::UdpOut, count);
             cx.meter.add(Counter::UdpSuperOut, u64::from(count > 1));
         }
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         sent
     }
 
@@ -211,9 +213,9 @@ impl Udp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
-        let left = cx.meter.enter(Account::Internet);
+        let caller = cx.meter.enter(Account::Internet);
         let received = self.deliver(datagram, pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         received
     }
 
@@ -233,8 +235,8 @@ impl Udp {
         self.sockets.iter().any(|s| s.id == socket && !s.waiting.is_empty())
     }
 
-    /// Processes an ICMP error about a sent datagram. The sender's socket keeps the last one.
-    /// Returns whether there is such a socket.
+    /// Processes an ICMP error about a sent datagram. The socket that sent the datagram keeps the
+    /// last error. Returns whether that socket exists.
     pub fn receive_error(&mut self, error: &IcmpError) -> bool {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
         let port = u16::from_be_bytes([s0, s1]);
@@ -290,7 +292,8 @@ impl Udp {
             packet.leave_checksum_at(CHECKSUM_AT);
         } else {
             let sum = sum.bytes(&[s0, s1, d0, d1, l0, l1, 0, 0]);
-            // Zero means that there is no checksum. All ones is the same sum (RFC 768).
+            // A checksum of zero means that there is no checksum. All ones is the same sum (RFC
+            // 768).
             let [c0, c1] = match sum.word((self.lower.routines.sum)(packet.data())).finish() {
                 0 => [0xFF, 0xFF],
                 checksum => checksum.to_be_bytes(),
@@ -352,9 +355,10 @@ impl Udp {
         let len = usize::from(len_field);
         let covered = bytes.get(..len).filter(|_| len >= HEADER_LEN)?;
         if packet.offload.checksum != ChecksumState::InPacket {
-            // The device has verified it, or it was never on a wire.
+            // The device has verified the checksum, or the datagram was never on a wire.
         } else if packet.offload.segment_size > 0 {
-            // Only the first of its datagrams has a checksum, so the others cannot be verified.
+            // Only the first datagram of a super-datagram has a checksum, so the others cannot be
+            // verified.
             return None;
         } else if [c0, c1] == [0, 0] {
             // RFC 8200 §8.1: over IPv6 the checksum is mandatory.
@@ -385,7 +389,7 @@ impl Udp {
         let is_super = packet.offload.segment_size > 0;
         let datagram_len = packet.len() + HEADER_LEN + segments::ip_header_len(destination);
         let is_whole = datagram_len <= usize::from(internet.mtu_to(destination, cx.now));
-        is_super || self.lower.finishes_checksums && is_whole
+        is_super || self.lower.checksum_offload && is_whole
     }
 
     pub(crate) fn has_port(&self, port: u16) -> bool {
@@ -395,7 +399,7 @@ impl Udp {
     /// RFC 6056 §3.3.1: returns a random port, or the next free one after it.
     fn ephemeral_port(&self, cx: &mut Cx<'_>) -> Option<u16> {
         let count = u64::from(u16::MAX - EPHEMERAL_MIN) + 1;
-        self.first_free(u16::try_from(cx.chance.below(count)).unwrap_or(0) + EPHEMERAL_MIN)
+        self.first_free(u16::try_from(cx.rng.below(count)).unwrap_or(0) + EPHEMERAL_MIN)
     }
 
     fn first_free(&self, chosen: u16) -> Option<u16> {
@@ -445,7 +449,7 @@ mod tests {
     /// Feeds `bytes` from the link through both layers.
     fn feed(host: &mut Host, udp: &mut Udp, bytes: &[u8]) {
         let Some(datagram) = host.receive(bytes) else { return };
-        let cx = &mut host.lab.cx();
+        let cx = &mut host.context.cx();
         if let Some(datagram) = udp.receive(datagram, &mut host.pool, cx) {
             host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
         }
@@ -453,16 +457,17 @@ mod tests {
 
     fn bound(host: &mut Host) -> (Udp, SocketId) {
         let mut udp = Udp::default();
-        let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+        let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
         (udp, socket)
     }
 
     fn send(host: &mut Host, udp: &Udp, socket: SocketId, data: &[u8]) -> Vec<u8> {
         let packet = host.packet(data);
         let to = SocketAddr::from((THEIRS, 1000));
-        let (internet, pool) = (&mut host.internet, &mut host.pool);
+        let internet = &mut host.internet;
+        let pool = &mut host.pool;
         let sent =
-            udp.send(socket, packet, to, internet, pool, &mut host.lab.cx()).unwrap().unwrap();
+            udp.send(socket, packet, to, internet, pool, &mut host.context.cx()).unwrap().unwrap();
         let bytes = sent.data().to_vec();
         host.pool.put(sent);
         bytes
@@ -488,7 +493,7 @@ mod tests {
         }
 
         #[test]
-        fn what_etherparse_makes_is_delivered(
+        fn datagrams_from_etherparse_are_delivered(
             data in prop::collection::vec(any::<u8>(), 0..=1472)
         ) {
             let mut host = Host::default();
@@ -509,7 +514,8 @@ mod tests {
                 return Err(TestCaseError::fail("not UDP"));
             };
             let header = theirs.to_header();
-            let (from, to) = (OURS.octets(), THEIRS.octets());
+            let from = OURS.octets();
+            let to = THEIRS.octets();
             let checksum = header.calc_checksum_ipv4_raw(from, to, theirs.payload()).unwrap();
             prop_assert_eq!(header.checksum, checksum);
             prop_assert_eq!((header.source_port, header.destination_port), (PORT, 1000));
@@ -525,7 +531,8 @@ mod tests {
                 [sent[26], sent[27]]
             };
             // Data that contains the checksum of its own datagram makes its sum zero.
-            let (sum, start) = (u32::from(u16::from_be_bytes([c0, c1])), u32::from(start));
+            let sum = u32::from(u16::from_be_bytes([c0, c1]));
+            let start = u32::from(start);
             let word = u16::try_from((sum + start) % 0xFFFF).unwrap();
             let sent = send(&mut host, &udp, socket, &word.to_be_bytes());
             prop_assert_eq!(&sent[26..28], &[0xFF, 0xFF]);
@@ -541,7 +548,7 @@ mod tests {
         let taken = states.map(|checksum| {
             let mut datagram = host.receive(&damaged).unwrap();
             datagram.packet.offload.checksum = checksum;
-            udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+            udp.receive(datagram, &mut host.pool, &mut host.context.cx());
             udp.receive_from(socket).is_some()
         });
         assert_eq!(taken, [false, true]);
@@ -557,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_for_a_port_where_nobody_listens_is_reported() {
+    fn a_datagram_for_a_closed_port_is_reported() {
         let mut host = Host::default();
         let bytes = to_us(b"data");
         feed(&mut host, &mut Udp::default(), &bytes);
@@ -617,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_turns_away_what_comes() {
+    fn a_full_queue_drops_datagrams() {
         let mut host = Host::default();
         let (mut udp, _) = bound(&mut host);
         (0..20).for_each(|_| feed(&mut host, &mut udp, &to_us(b"data")));
@@ -629,7 +636,7 @@ mod tests {
     fn a_queue_is_limited_in_bytes_and_has_room_again_when_they_are_read() {
         let mut host = Host::default();
         let mut udp = Udp::new(Limits { bytes: 10, ..Limits::default() });
-        let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+        let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
         feed(&mut host, &mut udp, &to_us(b"sixsix"));
         feed(&mut host, &mut udp, &to_us(b"fiver"));
         assert_eq!(host.counted(Counter::UdpQueueFull), 1);
@@ -643,24 +650,25 @@ mod tests {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         feed(&mut host, &mut udp, &to_us(b"data"));
-        assert_eq!(udp.bind(PORT, &mut host.lab.cx()), Err(BindError::PortInUse));
+        assert_eq!(udp.bind(PORT, &mut host.context.cx()), Err(BindError::PortInUse));
         udp.close(socket, &mut host.pool);
         assert_eq!(host.pool.lent(), 0);
-        assert!(udp.bind(PORT, &mut host.lab.cx()).is_ok_and(|new| new != socket));
+        assert!(udp.bind(PORT, &mut host.context.cx()).is_ok_and(|new| new != socket));
     }
 
     #[test]
     fn the_sixty_fifth_socket_is_refused() {
-        let (mut host, mut udp) = (Host::default(), Udp::default());
-        let bound = (0..65).filter(|_| udp.bind(0, &mut host.lab.cx()).is_ok()).count();
+        let mut host = Host::default();
+        let mut udp = Udp::default();
+        let bound = (0..65).filter(|_| udp.bind(0, &mut host.context.cx()).is_ok()).count();
         assert_eq!((bound, host.counted(Counter::UdpBindsRefused)), (64, 1));
     }
 
     #[test]
-    fn ports_by_chance_are_all_different_and_none_is_reserved() {
+    fn random_ports_are_all_different_and_none_is_reserved() {
         let mut host = Host::default();
         let mut udp = Udp::new(Limits { sockets: 1000, ..Limits::default() });
-        let sockets: Vec<_> = (0..1000).map(|_| udp.bind(0, &mut host.lab.cx())).collect();
+        let sockets: Vec<_> = (0..1000).map(|_| udp.bind(0, &mut host.context.cx())).collect();
         let mut ports: Vec<_> =
             sockets.iter().map(|socket| udp.port(socket.unwrap()).unwrap()).collect();
         let follows = ports.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
@@ -671,27 +679,29 @@ mod tests {
 
     #[test]
     fn the_port_after_the_last_is_the_first_that_is_not_reserved() {
-        let (mut host, mut udp) = (Host::default(), Udp::default());
-        udp.bind(u16::MAX, &mut host.lab.cx()).unwrap();
+        let mut host = Host::default();
+        let mut udp = Udp::default();
+        udp.bind(u16::MAX, &mut host.context.cx()).unwrap();
         assert_eq!(udp.first_free(u16::MAX), Some(EPHEMERAL_MIN));
     }
 
     #[test]
-    fn what_cannot_be_sent_goes_back_to_the_pool() {
+    fn an_unsendable_packet_is_returned_to_the_pool() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let (packet, long) = (host.packet(b"data"), host.packet(&[0; 0x1_0000]));
-        let Host { internet, pool, lab } = &mut host;
+        let packet = host.packet(b"data");
+        let long = host.packet(&[0; 0x1_0000]);
+        let Host { internet, pool, context } = &mut host;
         let nowhere = SocketAddr::from((THEIRS, 0));
-        let refused = udp.send(socket, packet, nowhere, internet, pool, &mut lab.cx());
+        let refused = udp.send(socket, packet, nowhere, internet, pool, &mut context.cx());
         assert_eq!(refused.unwrap_err(), SendError::Port);
         let somewhere = SocketAddr::from((THEIRS, 9));
-        let refused = udp.send(socket, long, somewhere, internet, pool, &mut lab.cx());
+        let refused = udp.send(socket, long, somewhere, internet, pool, &mut context.cx());
         let too_big = internet::SendError::TooBig { mtu: 1500 };
         assert_eq!(refused.unwrap_err(), SendError::Internet(too_big));
         udp.close(socket, pool);
-        let packet = pool.take(&mut lab.meter).unwrap();
-        let refused = udp.send(socket, packet, somewhere, internet, pool, &mut lab.cx());
+        let packet = pool.take(&mut context.meter).unwrap();
+        let refused = udp.send(socket, packet, somewhere, internet, pool, &mut context.cx());
         assert_eq!((refused.unwrap_err(), pool.lent()), (SendError::NoSocket, 0));
     }
 
@@ -699,11 +709,11 @@ mod tests {
     fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        host.lab.meter.enter(Account::Telnet);
+        host.context.meter.enter(Account::Telnet);
         feed(&mut host, &mut udp, &to_us(b"data"));
-        assert_eq!(host.lab.meter.enter(Account::Telnet), Account::Telnet);
+        assert_eq!(host.context.meter.enter(Account::Telnet), Account::Telnet);
         send(&mut host, &udp, socket, b"data");
-        assert_eq!(host.lab.meter.enter(Account::Outside), Account::Telnet);
+        assert_eq!(host.context.meter.enter(Account::Outside), Account::Telnet);
     }
 
     #[test]

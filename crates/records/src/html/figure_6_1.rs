@@ -3,7 +3,7 @@
 //! The 1982 lines are computed from the costs of table 6-1. A packet with n data bytes is n + 47
 //! bytes on the line, and each of them 10 bits (TM-233 6.2.1).
 
-use super::line_chart::{Drawn, Line, LineChart};
+use super::line_chart::{Line, LineChart, LineStyle};
 
 const OVERHEAD_BYTES: f64 = 47.0;
 const BITS_PER_BYTE: f64 = 10.0;
@@ -99,13 +99,13 @@ pub fn figure_6_1(ours: &[(Transfer, Vec<(f64, f64)>)]) -> LineChart {
             .map(|data| (packet_bits(data), transfer.seconds_1982(data)))
             .collect(),
         hue: transfer.hue(),
-        drawn: Drawn::Dashed,
+        style: LineStyle::Dashed,
     });
     let measured = ours.iter().map(|(transfer, points)| Line {
         name: format!("{} ours", transfer.text()),
         points: points.clone(),
         hue: transfer.hue(),
-        drawn: Drawn::Solid,
+        style: LineStyle::Solid,
     });
     LineChart {
         title: "What a packet costs, by its size (figure 6-1 of TM-233)".to_owned(),
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn ours_stand_solid_beside_the_dashed_lines_of_the_same_colour() {
+    fn our_values_are_solid_lines_beside_dashed_ones_of_the_same_color() {
         let chart = figure_6_1(&[(Transfer::SerialLine, vec![(470.0, 0.049)])]);
         let ours = chart.lines.last().unwrap();
-        assert_eq!((chart.lines.len(), ours.drawn, ours.hue), (6, Drawn::Solid, 3));
+        assert_eq!((chart.lines.len(), ours.style, ours.hue), (6, LineStyle::Solid, 3));
     }
 }

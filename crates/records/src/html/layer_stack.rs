@@ -2,7 +2,7 @@
 
 use super::svg::{Svg, Window, fit, layer_class, width_of};
 use super::{element, push_table};
-use crate::figures::{UNKNOWN, duration, share};
+use crate::format::{UNKNOWN, duration, share};
 use crate::measurement::{Layer, LayerTime};
 use crate::table::Table;
 
@@ -12,7 +12,7 @@ const BAR: f64 = 30.0;
 /// Bars of layers, each drawn to the full width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayerStack {
-    /// Title of the picture.
+    /// Title of the chart.
     pub title: String,
     /// The bars, from the top.
     pub bars: Vec<StackedBar>,
@@ -95,7 +95,7 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
         let wide = part.ns as f64 / total as f64 * width;
         let share = share(part.ns, total);
         let tip = format!("{}: {} ({share})", part.layer.text(), duration(part.ns));
-        // The gap separates neighbors even without color.
+        // The gap separates neighboring parts even without color.
         svg.rect(layer_class(part.layer), [x, y, (wide - 1.0).max(0.5), BAR], &tip);
         let named = format!("{} {share}", part.layer.text());
         let on = on_class(part.layer);
@@ -108,7 +108,7 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
     }
 }
 
-/// Returns the class of text on the color of `layer`.
+/// Returns the class of a text that is drawn on the color of `layer`.
 const fn on_class(layer: Layer) -> &'static str {
     match layer {
         Layer::InterruptOrSystemCall | Layer::Internet | Layer::TcpFixed => "middle on-dark",
@@ -129,23 +129,23 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_layer_of_any_bar_and_a_total() {
         let bars = vec![
-            bar("echo", &[(Layer::Line, 750), (Layer::FarSideAndNetwork, 250)]),
+            bar("echo", &[(Layer::Line, 750), (Layer::RemoteHostAndNetwork, 250)]),
             bar("screen", &[(Layer::Terminal, 5_000)]),
         ];
         let (table, layers) = LayerStack { bars, ..LayerStack::default() }.figures();
-        assert_eq!(layers, [Layer::Line, Layer::Terminal, Layer::FarSideAndNetwork]);
+        assert_eq!(layers, [Layer::Line, Layer::Terminal, Layer::RemoteHostAndNetwork]);
         insta::assert_snapshot!(table.render(80), @r"
-        layer                    echo  share   screen  share
-        --------------------  -------  -----  -------  -----
-        line                   750 ns   75 %        -      -
-        terminal                    -      -  5.00 µs  100 %
-        far side and network   250 ns   25 %        -      -
-        total                 1.00 µs  100 %  5.00 µs  100 %
+        layer                       echo  share   screen  share
+        -----------------------  -------  -----  -------  -----
+        line                      750 ns   75 %        -      -
+        terminal                       -      -  5.00 µs  100 %
+        remote host and network   250 ns   25 %        -      -
+        total                    1.00 µs  100 %  5.00 µs  100 %
         ");
     }
 
     #[test]
-    fn a_bar_of_nothing_is_drawn_without_shares() {
+    fn an_empty_bar_is_drawn_without_shares() {
         let bars = vec![bar("echo", &[(Layer::Line, 0)])];
         let drawn = LayerStack { bars, ..LayerStack::default() }.draw(Window::Wide);
         assert!(!drawn.contains("NaN"));

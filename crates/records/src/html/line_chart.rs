@@ -2,14 +2,14 @@
 
 use super::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, width_of};
-use crate::figures::UNKNOWN;
+use crate::format::UNKNOWN;
 use crate::table::Table;
 
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 /// Pixels for the sample of a line before its label.
-const KEY: f64 = 26.0;
-/// Larger values are not plausible measurements and are not drawn.
+const KEY_WIDTH: f64 = 26.0;
+/// Maximum value drawn; larger values are not plausible measurements.
 const LARGEST: f64 = 1e18;
 /// Minimum distance between labels, pixels.
 const NAME_HEIGHT: f64 = 15.0;
@@ -17,7 +17,7 @@ const NAME_HEIGHT: f64 = 15.0;
 /// A line chart; both axes start at 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// Title of the picture.
+    /// Title of the chart.
     pub title: String,
     /// Quantity on the horizontal axis, with its unit.
     pub x_label: String,
@@ -39,12 +39,12 @@ pub struct Line {
     /// Index of one of five colors and marks; related lines share one.
     pub hue: usize,
     /// Line style.
-    pub drawn: Drawn,
+    pub style: LineStyle,
 }
 
 /// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drawn {
+pub enum LineStyle {
     /// Solid, with marks: values measured here.
     Solid,
     /// Dashed, without marks: published values, for comparison.
@@ -67,10 +67,10 @@ impl Line {
         }
     }
 
-    const fn drawn_class(&self) -> &'static str {
-        match self.drawn {
-            Drawn::Solid => "solid",
-            Drawn::Dashed => "dashed",
+    const fn style_class(&self) -> &'static str {
+        match self.style {
+            LineStyle::Solid => "solid",
+            LineStyle::Dashed => "dashed",
         }
     }
 }
@@ -82,7 +82,7 @@ struct Plot {
     right: f64,
     bottom: f64,
     height: f64,
-    name_room: f64,
+    name_width: f64,
     x: Ticks,
     y: Ticks,
 }
@@ -98,9 +98,9 @@ impl Plot {
         let y = Ticks::up_to(shown().map(|point| point.1).fold(0.0, f64::max), most_y);
         let left = widest(y.at.iter().map(|tick| y.text(*tick))) + 10.0;
         let names = widest(chart.lines.iter().map(|line| line.name.clone()));
-        let name_room = names.min(window.width() * 0.3);
-        let right = window.width() - name_room - KEY - 14.0;
-        Self { left, right, bottom: height - BOTTOM, height, name_room, x, y }
+        let name_width = names.min(window.width() * 0.3);
+        let right = window.width() - name_width - KEY_WIDTH - 14.0;
+        Self { left, right, bottom: height - BOTTOM, height, name_width, x, y }
     }
 
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
@@ -132,15 +132,20 @@ impl Plot {
         let mut ends: Vec<(&Line, f64, f64)> = ends.map(|(line, (x, y))| (line, x, y)).collect();
         ends.sort_by(|a, b| a.2.total_cmp(&b.2));
         let heights: Vec<f64> = ends.iter().map(|(_, _, y)| *y).collect();
-        for ((line, x, y), at) in ends.into_iter().zip(apart(&heights, self.bottom)) {
+        for ((line, x, y), at) in ends.into_iter().zip(spread_labels(&heights, self.bottom)) {
             let key = self.right + 12.0;
             svg.line("leader", [x + 6.0, y, key - 2.0, at]);
-            let sample = [(key, at), (key + KEY - 6.0, at)];
-            svg.polyline([line.drawn_class(), line.hue_class().1], &sample);
-            if line.drawn == Drawn::Solid {
-                svg.mark(line.hue_class(), (key + (KEY - 6.0) / 2.0, at), &line.name);
+            let sample = [(key, at), (key + KEY_WIDTH - 6.0, at)];
+            svg.polyline([line.style_class(), line.hue_class().1], &sample);
+            if line.style == LineStyle::Solid {
+                svg.mark(line.hue_class(), (key + (KEY_WIDTH - 6.0) / 2.0, at), &line.name);
             }
-            svg.text("start", key + KEY - 2.0, at + 4.0, &fit(&line.name, self.name_room + 1.0));
+            svg.text(
+                "start",
+                key + KEY_WIDTH - 2.0,
+                at + 4.0,
+                &fit(&line.name, self.name_width + 1.0),
+            );
         }
     }
 }
@@ -157,8 +162,8 @@ impl LineChart {
         plot.axes(&mut svg, self);
         for line in &self.lines {
             let points: Vec<(f64, f64)> = line.shown().map(|point| plot.place(point)).collect();
-            svg.polyline([line.drawn_class(), line.hue_class().1], &points);
-            if line.drawn == Drawn::Solid {
+            svg.polyline([line.style_class(), line.hue_class().1], &points);
+            if line.style == LineStyle::Solid {
                 for (value, place) in line.shown().zip(&points) {
                     let tip = format!("{}: {} at {}", line.name, plain(value.1), plain(value.0));
                     svg.mark(line.hue_class(), *place, &tip);
@@ -189,8 +194,8 @@ fn widest(texts: impl Iterator<Item = String>) -> f64 {
     texts.map(|text| width_of(&text)).fold(0.0, f64::max)
 }
 
-/// Returns `heights`, which are sorted, spread so that labels fit between them and above `bottom`.
-fn apart(heights: &[f64], bottom: f64) -> Vec<f64> {
+/// Returns the sorted `heights`, spread so that labels fit between them and above `bottom`.
+fn spread_labels(heights: &[f64], bottom: f64) -> Vec<f64> {
     let mut floor = TOP - NAME_HEIGHT;
     let mut moved: Vec<f64> = heights
         .iter()
@@ -219,9 +224,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn points_that_are_no_numbers_are_left_out() {
+    fn points_that_are_not_finite_are_omitted() {
         let points = vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 1.0), (-1.0, 1.0)];
-        let line = Line { name: "x".to_owned(), points, hue: 0, drawn: Drawn::Solid };
+        let line = Line { name: "x".to_owned(), points, hue: 0, style: LineStyle::Solid };
         assert_eq!(line.shown().collect::<Vec<_>>(), [(1.0, 2.0)]);
     }
 
@@ -233,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_a_chart_says_where_a_line_has_no_point() {
+    fn the_table_of_a_chart_marks_missing_points() {
         let line = |points: Vec<(f64, f64)>| Line {
             name: "a".to_owned(),
             points,
             hue: 0,
-            drawn: Drawn::Solid,
+            style: LineStyle::Solid,
         };
         let lines = vec![line(vec![(1.0, 0.5)]), line(vec![(2.0, 0.25)])];
         let chart = LineChart { lines, ..LineChart::default() };
@@ -251,7 +256,7 @@ mod tests {
             mut heights in proptest::collection::vec(34.0..380.0_f64, 0..12),
         ) {
             heights.sort_by(f64::total_cmp);
-            let moved = apart(&heights, 384.0);
+            let moved = spread_labels(&heights, 384.0);
             for pair in moved.windows(2) {
                 prop_assert!(pair[1] - pair[0] >= NAME_HEIGHT - 1e-9);
             }

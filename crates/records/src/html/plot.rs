@@ -1,22 +1,22 @@
 //! Points, steps, bars and stems over two axes, each linear or logarithmic, with units.
 //!
 //! Each axis has a unit and formats its ticks with it: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear axis
-//! begins at its smallest value unless its scale is [`Scale::FromZero`].
+//! begins at 0 with [`Scale::FromZero`], and at its smallest value with [`Scale::Linear`].
 
 use super::push_figure;
 use super::svg::{Svg, Window, fit, width_of};
-use crate::figures::count;
+use crate::format::count;
 use crate::table::Table;
 
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 const LEGEND_ROW: f64 = 18.0;
 /// Pixels for the name of the vertical axis above its last tick.
-const LABEL_ROOM: f64 = 26.0;
-const KEY: f64 = 24.0;
+const LABEL_HEIGHT: f64 = 26.0;
+const KEY_WIDTH: f64 = 24.0;
 /// Maximum points drawn per series; more would not be distinguishable.
 const POINTS_MAX: usize = 600;
-/// Larger values are not plausible measurements and are not drawn.
+/// Maximum value drawn; larger values are not plausible measurements.
 const LARGEST: f64 = 1e18;
 
 /// A plot with two axes.
@@ -116,7 +116,7 @@ impl Series {
         }
     }
 
-    /// Returns the points within the scales of `plot`, thinned to the number that is drawn.
+    /// Returns the points within the scales of `plot`, thinned to about [`POINTS_MAX`].
     fn shown<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
         let has_place = |axis: &Axis, value: f64| match axis.scale {
             Scale::Logarithmic => value > 1e-9 && value <= LARGEST,
@@ -131,9 +131,9 @@ impl Series {
     }
 }
 
-/// Returns about `most` of `points` at most, including the first and the last.
+/// Returns evenly selected `points`, including the first and the last: at most `most` + 1 of them.
 #[must_use]
-pub fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
+pub(crate) fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
     let step = points.len().div_ceil(most.max(1)).max(1);
     let last = points.len().saturating_sub(1);
     let kept = points.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
@@ -151,13 +151,15 @@ struct Ruler {
 
 impl Ruler {
     fn of(axis: &Axis, values: impl Iterator<Item = f64>, most: f64) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut low = f64::INFINITY;
+        let mut high = f64::NEG_INFINITY;
         for value in values {
             low = low.min(value);
             high = high.max(value);
         }
         if low > high {
-            (low, high) = (1.0, 1.0);
+            low = 1.0;
+            high = 1.0;
         }
         match axis.scale {
             Scale::FromZero => Self::linear(axis.unit, 0.0, high, most),
@@ -199,9 +201,11 @@ impl Ruler {
     }
 
     fn logarithmic(unit: Unit, low: f64, high: f64, most: f64) -> Self {
-        let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
+        let low = low.clamp(1e-9, LARGEST);
+        let high = high.clamp(1e-9, LARGEST);
         // From fine to coarse divisions, until the tick labels fit.
-        let (bases, divisions) = ([10.0, 100.0, 1e3, 1e6], [[1.0, 2.0, 5.0].as_slice(), &[1.0]]);
+        let bases = [10.0, 100.0, 1e3, 1e6];
+        let divisions = [[1.0, 2.0, 5.0].as_slice(), &[1.0]];
         let mut found = None;
         for base in bases {
             for factors in divisions {
@@ -221,7 +225,8 @@ impl Ruler {
 
     /// Returns a ruler with ticks at powers of two that starts and ends at the range of its values.
     fn binary(low: f64, high: f64, most: f64) -> Self {
-        let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
+        let low = low.clamp(1e-9, LARGEST);
+        let high = high.clamp(1e-9, LARGEST);
         let first = (low * 1.000_001).log2().floor().exp2();
         let last = (high * 0.999_999).log2().ceil().exp2().max(first * 2.0);
         let mut at = Vec::new();
@@ -237,24 +242,25 @@ impl Ruler {
     }
 
     fn with(unit: Unit, at: Vec<f64>) -> Self {
-        let (low, high) = (at.first().copied().unwrap_or(1.0), at.last().copied().unwrap_or(10.0));
+        let low = at.first().copied().unwrap_or(1.0);
+        let high = at.last().copied().unwrap_or(10.0);
         let ticks = at.into_iter().map(|value| (value, named(unit, value))).collect();
         Self { low, high, is_log: true, ticks }
     }
 
     /// Returns the position of a value on the axis, from 0 to 1.
-    fn place(&self, value: f64) -> f64 {
-        let place = if self.is_log {
+    fn position(&self, value: f64) -> f64 {
+        let position = if self.is_log {
             (value.max(1e-9) / self.low).ln() / (self.high / self.low).ln()
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+        if position.is_finite() { position.clamp(0.0, 1.0) } else { 0.0 }
     }
 }
 
-/// Returns the products of powers of `base` with `factors`, from the last one at or below `low` to
-/// the first one at or above `high`; at least two.
+/// Returns the products of powers of `base` with `factors`, from the last product at or below `low`
+/// to the first product at or above `high`; at least two products.
 fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
     let first = (low.ln() / base.ln()).floor() - 1.0;
     let mut all = Vec::new();
@@ -321,8 +327,8 @@ struct Frame {
 
 impl Frame {
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let across = self.x.place(x) * (self.right - self.left);
-        (self.left + across, self.bottom - self.y.place(y) * (self.bottom - self.top))
+        let across = self.x.position(x) * (self.right - self.left);
+        (self.left + across, self.bottom - self.y.position(y) * (self.bottom - self.top))
     }
 }
 
@@ -345,7 +351,7 @@ impl Plot {
         let y = Ruler::of(&self.y, ys, most_y);
         let left = y.ticks.iter().map(|(_, name)| width_of(name)).fold(20.0, f64::max) + 10.0;
         let mut svg = Svg::new(window);
-        let top = TOP + self.legend(&mut svg, window) + LABEL_ROOM;
+        let top = TOP + self.legend(&mut svg, window) + LABEL_HEIGHT;
         let right = window.width() - 24.0;
         let frame = Frame { left, right, top, bottom: top + height, x, y };
         self.axes(&mut svg, &frame);
@@ -361,12 +367,14 @@ impl Plot {
         if self.series.len() < 2 {
             return 0.0;
         }
-        let (mut x, mut y) = (0.0, TOP);
+        let mut x = 0.0;
+        let mut y = TOP;
         for series in &self.series {
-            let name = fit(&series.name, window.width() - KEY - 8.0);
-            let width = KEY + width_of(&name) + 22.0;
+            let name = fit(&series.name, window.width() - KEY_WIDTH - 8.0);
+            let width = KEY_WIDTH + width_of(&name) + 22.0;
             if x > 0.0 && x + width > window.width() {
-                (x, y) = (0.0, y + LEGEND_ROW);
+                x = 0.0;
+                y += LEGEND_ROW;
             }
             let drawn = match series.shape {
                 Shape::Dashed | Shape::Verticals => "dashed",
@@ -374,11 +382,11 @@ impl Plot {
             };
             let hue = series.hue_class();
             if series.shape != Shape::Marks {
-                svg.polyline([drawn, hue.1], &[(x, y), (x + KEY - 6.0, y)]);
+                svg.polyline([drawn, hue.1], &[(x, y), (x + KEY_WIDTH - 6.0, y)]);
             } else {
-                svg.mark(hue, (x + (KEY - 6.0) / 2.0, y), &series.name);
+                svg.mark(hue, (x + (KEY_WIDTH - 6.0) / 2.0, y), &series.name);
             }
-            svg.text("start", x + KEY, y + 4.0, &name);
+            svg.text("start", x + KEY_WIDTH, y + 4.0, &name);
             x += width;
         }
         y - TOP + LEGEND_ROW
@@ -528,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_of_nothing_is_drawn_with_its_axes() {
+    fn an_empty_plot_is_drawn_with_its_axes() {
         for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
             let drawn = plot(Vec::new(), scale, Unit::Time, Shape::Line).draw(Window::Narrow);
             assert!(drawn.contains("class=\"axis\"") && !drawn.contains("NaN"), "{drawn}");
@@ -545,7 +553,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_points_break_a_drawing(
+        fn no_points_cause_a_panic(
             points in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..20),
             shape in 0..SHAPES.len(),
         ) {

@@ -4,7 +4,7 @@ use crate::escape;
 use crate::measurement::Layer;
 use std::fmt::Write;
 
-/// Window width for which a picture is drawn.
+/// Window width for which a chart is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     /// Desktop screen.
@@ -121,7 +121,7 @@ pub(super) const fn layer_class(layer: Layer) -> &'static str {
         Layer::TcpPerByte => "l5",
         Layer::Telnet => "l6",
         Layer::Terminal => "l7",
-        Layer::FarSideAndNetwork => "l8",
+        Layer::RemoteHostAndNetwork => "l8",
         Layer::RunQueue => "l9",
     }
 }
@@ -132,12 +132,12 @@ pub(super) fn width_of(text: &str) -> f64 {
     text.chars().fold(0.0, |width, letter| width + if letter == '%' { 12.0 } else { LETTER })
 }
 
-/// Returns `text`, truncated with an ellipsis if it does not fit into `room` pixels.
-pub(super) fn fit(text: &str, room: f64) -> String {
-    if width_of(text) <= room {
+/// Returns `text`, truncated with an ellipsis if it does not fit into `available_width` pixels.
+pub(super) fn fit(text: &str, available_width: f64) -> String {
+    if width_of(text) <= available_width {
         return text.to_owned();
     }
-    let mut left = room - LETTER;
+    let mut left = available_width - LETTER;
     let mut out: String = text
         .chars()
         .take_while(|_| {
@@ -159,7 +159,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns at most `most` steps of 1, 2 or 5 times a power of ten that reach `max`.
+    /// Returns ticks from 0 to `max` or more, at most `most` + 1 of them, at multiples of 1, 2 or 5
+    /// times a power of ten.
     pub(super) fn up_to(max: f64, most: f64) -> Self {
         let max = if max.is_finite() && max > 0.0 { max.clamp(1e-12, 1e18) } else { 1.0 };
         let rough = max / most;
@@ -191,7 +192,7 @@ impl Ticks {
         let text = format!("{value:.*}", self.decimals);
         let whole = text.split('.').next().and_then(|whole| whole.parse().ok());
         match whole {
-            Some(whole) if self.decimals == 0 => crate::figures::count(whole),
+            Some(whole) if self.decimals == 0 => crate::format::count(whole),
             _ => text,
         }
     }
@@ -218,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_nothing_reaches_one() {
+    fn an_empty_axis_reaches_one() {
         assert_eq!(Ticks::up_to(f64::NAN, 5.0).end(), 1.0);
     }
 
     #[test]
     fn a_text_that_does_not_fit_ends_with_an_ellipsis() {
-        assert_eq!(fit("far side and network", 70.0), "far side…");
+        assert_eq!(fit("one time and another", 70.0), "one time…");
     }
 
     proptest! {

@@ -2,22 +2,22 @@
 
 use super::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
-use crate::figures::duration;
+use crate::format::duration;
 use crate::measurement::Layer;
 use crate::table::Table;
 
 const TOP: f64 = 8.0;
 const BAR: f64 = 16.0;
-const DURATION_ROOM: f64 = 68.0;
+const DURATION_WIDTH: f64 = 68.0;
 /// Minimum width of a bar in pixels, so that an instantaneous span is visible.
-const THINNEST: f64 = 1.5;
+const MIN_BAR_WIDTH: f64 = 1.5;
 
 /// Spans over one time axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
-    /// Title of the picture.
+    /// Title of the chart.
     pub title: String,
-    /// Spans, from the top; the axis starts with the earliest.
+    /// Spans, from the top; the axis starts at the earliest start of a span.
     pub spans: Vec<Span>,
     /// Note for the reader; may be empty.
     pub note: String,
@@ -58,7 +58,7 @@ impl Waterfall {
         let (unit, per_unit) = unit_of(ends.max().unwrap_or(0));
         let longest = self.spans.iter().map(|span| width_of(&span.label)).fold(0.0, f64::max);
         // In a narrow window the name is above its bar, which then has the full width.
-        let (row, left, name_room, most) = match window {
+        let (row, left, name_width, most) = match window {
             Window::Wide => {
                 let room = longest.min(window.width() * 0.35);
                 (26.0, room + 12.0, room + 1.0, 8.0)
@@ -68,7 +68,7 @@ impl Waterfall {
         let in_units = |ns: u64| ns as f64 / per_unit;
         let last = self.spans.iter().map(|span| in_units(span.end_ns.saturating_sub(origin)));
         let ticks = Ticks::up_to(last.fold(0.0, f64::max), most);
-        let right = window.width() - DURATION_ROOM;
+        let right = window.width() - DURATION_WIDTH;
         let place = |value: f64| left + value / ticks.end() * (right - left);
         let bottom = self.spans.iter().fold(TOP, |bottom, _| bottom + row);
         let mut svg = Svg::new(window);
@@ -85,10 +85,10 @@ impl Waterfall {
                 Window::Wide => (y + 17.0, y + 5.0),
                 Window::Narrow => (y + 14.0, y + 19.0),
             };
-            svg.text("start", 2.0, name_y, &fit(&span.label, name_room));
+            svg.text("start", 2.0, name_y, &fit(&span.label, name_width));
             let tip = format!("{}: {}", span.label, duration(span.length()));
             let class = span.layer.map_or("neutral", layer_class);
-            svg.rect(class, [from, bar_y, (to - from).max(THINNEST), BAR], &tip);
+            svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR], &tip);
             svg.text("end number", window.width(), bar_y + 12.5, &duration(span.length()));
             y += row;
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_ends_before_it_starts_is_drawn_as_a_moment() {
+    fn a_span_that_ends_before_it_starts_has_zero_length() {
         let waterfall = Waterfall { spans: vec![span(900, 100)], ..Waterfall::default() };
         assert!(waterfall.draw(Window::Wide).contains("width=\"1.5\""));
     }

@@ -4,27 +4,28 @@
 //! appends to the newest one. Each batch of lines is one write to a file opened with `O_APPEND`, so
 //! that lines of several processes do not interleave. When a segment reaches its size limit, the
 //! next one is started under a directory lock. No process waits for that lock while it writes: a
-//! process that does not get it continues with its segment. The oldest segments are removed when
-//! there are too many, unless a process still has them open.
+//! process that does not get the lock continues with its segment. When there are too many segments,
+//! the oldest ones are removed, except those that a process still has open.
 //!
 //! A crash can tear the last line. A process that opens a segment without a final newline writes
 //! one first, and a reader skips lines that are not records. A record can appear twice, but always
 //! with the same identifier. Lines that cannot be written are kept up to a limit and retried;
-//! beyond the limit records are counted and dropped. That is an [`Event`], reported once, and never
-//! ends a transfer. The caller decides when to [`Journal::flush`] and when to [`Journal::sync`],
-//! because this module reads no clock.
+//! beyond the limit records are counted and dropped. A failure to write is an [`Event`], reported
+//! once, and never ends a transfer. The caller decides when to [`Journal::flush`] and when to
+//! [`Journal::sync`], because this module reads no clock.
 
 mod reader;
-mod unwritten;
+mod write_buffer;
 
-pub use reader::{LinesRead, Segment, read_lines, segments};
+pub(crate) use reader::read_lines;
+pub use reader::{LinesRead, Segment, segments};
 
 use crate::transfer::Transfer;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use unwritten::Unwritten;
+use write_buffer::WriteBuffer;
 
 /// Lock file, held while a segment is added.
 const LOCK: &str = "lock";
@@ -32,7 +33,7 @@ const LOCK: &str = "lock";
 const BATCH_BYTES: usize = 32 << 10;
 /// The segment's length is checked after this many bytes: a check costs as much as formatting a
 /// third of a line.
-const LOOK_BYTES: u64 = 64 << 10;
+const CHECK_BYTES: u64 = 64 << 10;
 
 /// Size limits of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub enum Event {
     Failing(io::Error),
     /// The journal can be written again.
     Resumed {
-        /// Records dropped in the meantime.
+        /// Records dropped since [`Event::Failing`].
         lost: u64,
     },
 }
@@ -78,41 +79,41 @@ pub struct Counts {
 /// The journal, open for appending.
 #[derive(Debug)]
 pub struct Journal {
-    folder: PathBuf,
+    directory: PathBuf,
     settings: Settings,
     segment: File,
     number: u64,
     /// Bytes written since the last check of the segment's length.
-    unseen_bytes: u64,
-    unwritten: Unwritten,
+    unchecked_bytes: u64,
+    unwritten: WriteBuffer,
     is_synced: bool,
-    /// Number of records lost when it began to fail; `None` while it does not fail.
+    /// Number of records lost before the journal began to fail; `None` if the last write succeeded.
     failing: Option<u64>,
     event: Option<Event>,
     counts: Counts,
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is created if it does not exist.
+    /// Opens the journal in `directory`, which is created if it does not exist.
     ///
     /// # Errors
     ///
     /// Returns an error if the directory or a file in it can be neither created nor written.
-    pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let lock = lock_file(folder)?;
+    pub fn open(directory: &Path, settings: Settings) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let lock = lock_file(directory)?;
         // The lock is only held while a file is created, so this wait is short.
         lock.lock()?;
-        let newest = segments(folder)?.last().map_or(1, |segment| segment.number);
-        let segment = open_segment(folder, newest)?;
+        let newest = segments(directory)?.last().map_or(1, |segment| segment.number);
+        let segment = open_segment(directory, newest)?;
         let is_torn = is_torn(&segment)?;
         Ok(Self {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             settings,
             segment,
             number: newest,
-            unseen_bytes: u64::MAX,
-            unwritten: Unwritten::new(is_torn),
+            unchecked_bytes: u64::MAX,
+            unwritten: WriteBuffer::new(is_torn),
             is_synced: true,
             failing: None,
             event: None,
@@ -143,7 +144,7 @@ impl Journal {
         if let Err(error) = self.rotate() {
             return self.fail(error);
         }
-        self.unseen_bytes = self.unseen_bytes.saturating_add(bytes);
+        self.unchecked_bytes = self.unchecked_bytes.saturating_add(bytes);
         match self.unwritten.write_to(&mut self.segment) {
             Ok(()) => {
                 if let Some(before) = self.failing.take() {
@@ -187,28 +188,29 @@ impl Journal {
     /// Switches to the next segment if this one is full.
     fn rotate(&mut self) -> io::Result<()> {
         // Other processes append to the segment too, but each of them checks as often.
-        if self.unseen_bytes < LOOK_BYTES.min(self.settings.segment_bytes / 16) {
+        if self.unchecked_bytes < CHECK_BYTES.min(self.settings.segment_bytes / 16) {
             return Ok(());
         }
-        self.unseen_bytes = 0;
+        self.unchecked_bytes = 0;
         if self.segment.metadata()?.len() < self.settings.segment_bytes {
             return Ok(());
         }
-        let lock = lock_file(&self.folder)?;
+        let lock = lock_file(&self.directory)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let segments = segments(&self.folder)?;
+        let segments = segments(&self.directory)?;
         let newest = segments.last().map_or(0, |segment| segment.number);
-        // Another process may have created it already.
+        // Another process may have created the next segment already.
         let number = if newest > self.number { newest } else { self.number + 1 };
         self.counts.segments_begun += u64::from(number > newest);
-        let next = open_segment(&self.folder, number)?;
+        let next = open_segment(&self.directory, number)?;
         self.segment.sync_data()?;
         self.unwritten.set_torn(is_torn(&next)?);
-        (self.segment, self.number) = (next, number);
+        self.segment = next;
+        self.number = number;
         let surplus = (segments.len() + usize::from(number > newest))
             .saturating_sub(self.settings.segments_max.max(1));
         for segment in segments.iter().take(surplus).filter(|old| old.number < number) {
@@ -224,13 +226,13 @@ impl Drop for Journal {
     }
 }
 
-fn lock_file(folder: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(LOCK))
+fn lock_file(directory: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(LOCK))
 }
 
 /// Opens a segment for appending and holds a shared lock on it until it is closed.
-fn open_segment(folder: &Path, number: u64) -> io::Result<File> {
-    let path = folder.join(format!("{number:08}.jsonl"));
+fn open_segment(directory: &Path, number: u64) -> io::Result<File> {
+    let path = directory.join(format!("{number:08}.jsonl"));
     let file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
     file.lock_shared()?;
     Ok(file)
@@ -247,7 +249,8 @@ fn is_torn(segment: &File) -> io::Result<bool> {
     }
 }
 
-/// Removes the segment at `path` and returns true, unless a process still has it open.
+/// Removes the segment at `path` and returns true. If a process still has the segment open, keeps
+/// the segment and returns false.
 fn remove_unless_open(path: &Path) -> io::Result<bool> {
     match File::open(path)?.try_lock() {
         Ok(()) => std::fs::remove_file(path).map(|()| true),

@@ -24,41 +24,43 @@ pub struct LinesRead {
     pub too_long: u64,
 }
 
-/// Returns the segments of the journal in `folder`, oldest first; none if the directory is missing.
+/// Returns the segments of the journal in `directory`, oldest first; an empty list if the directory
+/// does not exist.
 ///
 /// # Errors
 ///
 /// Returns an error if the directory cannot be read.
-pub fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
-    let entries = match std::fs::read_dir(folder) {
+pub fn segments(directory: &Path) -> io::Result<Vec<Segment>> {
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut found = Vec::new();
+    let mut segments = Vec::new();
     for entry in entries {
         let path = entry?.path();
         let is_lines = path.extension().is_some_and(|extension| extension == "jsonl");
         let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_lines);
         if let Some(number) = stem.and_then(|stem| stem.parse().ok()) {
-            found.push(Segment { number, path });
+            segments.push(Segment { number, path });
         }
     }
-    found.sort_by_key(|segment| segment.number);
-    Ok(found)
+    segments.sort_by_key(|segment| segment.number);
+    Ok(segments)
 }
 
-/// Passes every complete line of `segment` that begins at `from` or later to `line`, with the
-/// offset of its end.
+/// Calls `line` with each complete line of `segment` that begins at offset `from` or later, and
+/// with the offset of the line's end.
 ///
-/// An unterminated last line and empty lines are not passed on. An empty line arises when a process
-/// opens a segment while another writes there: it may see half a line and terminate it although the
-/// other process already does.
+/// An unterminated last line, lines that are too long, and empty lines are not passed on. An empty
+/// line arises when a process opens a segment while another process writes to the segment: the
+/// first process may see half a line and add a newline after the other process has completed the
+/// line.
 ///
 /// # Errors
 ///
 /// Returns an error if the segment cannot be read, and the error of `line`.
-pub fn read_lines<E: From<io::Error>>(
+pub(crate) fn read_lines<E: From<io::Error>>(
     segment: &mut File,
     from: u64,
     mut line: impl FnMut(&[u8], u64) -> Result<(), E>,
@@ -66,7 +68,8 @@ pub fn read_lines<E: From<io::Error>>(
     let mut read = LinesRead { end: from, too_long: 0 };
     segment.seek(SeekFrom::Start(from)).map_err(E::from)?;
     let mut buffer = vec![0; READ_BYTES];
-    let (mut filled, mut is_within_long) = (0, false);
+    let mut filled = 0;
+    let mut is_within_long = false;
     loop {
         let room = buffer.get_mut(filled..).unwrap_or_default();
         match segment.read(room) {
@@ -90,7 +93,7 @@ pub fn read_lines<E: From<io::Error>>(
         buffer.copy_within(filled - left..filled, 0);
         filled = left;
         if filled == buffer.len() {
-            // No record is this long; its beginning is dropped.
+            // No record is as long as this line; the beginning of the line is dropped.
             read.too_long += u64::from(!is_within_long);
             is_within_long = true;
             read.end += u64::try_from(filled).unwrap_or(0);

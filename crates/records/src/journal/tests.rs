@@ -5,9 +5,9 @@ use crate::transfer::Identifier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that is removed when the test ends.
-struct Folder(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Folder {
+impl TestDirectory {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -16,7 +16,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -27,9 +27,10 @@ fn transfer(name: u128) -> Transfer {
 }
 
 /// Returns the identifiers of the records in the journal, in order, and the number of other lines.
-fn names(folder: &Path) -> (Vec<u128>, usize) {
-    let (mut names, mut others) = (Vec::new(), 0);
-    for segment in segments(folder).unwrap() {
+fn names(directory: &Path) -> (Vec<u128>, usize) {
+    let mut names = Vec::new();
+    let mut others = 0;
+    for segment in segments(directory).unwrap() {
         read_lines(&mut File::open(segment.path).unwrap(), 0, |line, _| {
             match Transfer::from_line(str::from_utf8(line).unwrap_or_default()) {
                 Ok(read) => names.push(read.record_id.0),
@@ -44,30 +45,30 @@ fn names(folder: &Path) -> (Vec<u128>, usize) {
 
 #[test]
 fn records_are_in_the_file_after_a_flush() {
-    let folder = Folder::new();
-    let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
+    let directory = TestDirectory::new();
+    let mut journal = Journal::open(&directory.0, Settings::default()).unwrap();
     journal.append(&transfer(1));
-    assert_eq!(names(&folder.0).0, []);
+    assert_eq!(names(&directory.0).0, []);
     journal.flush();
-    assert_eq!(names(&folder.0).0, [1]);
+    assert_eq!(names(&directory.0).0, [1]);
     journal.append(&transfer(2));
     drop(journal);
-    assert_eq!(names(&folder.0).0, [1, 2]);
+    assert_eq!(names(&directory.0).0, [1, 2]);
 }
 
 #[test]
-fn cut_at_any_byte_the_journal_loses_its_last_line_at_most_and_goes_on() {
-    let folder = Folder::new();
-    let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
+fn a_journal_truncated_at_any_byte_loses_at_most_its_last_line() {
+    let directory = TestDirectory::new();
+    let mut journal = Journal::open(&directory.0, Settings::default()).unwrap();
     (1..=3).for_each(|name| journal.append(&transfer(name)));
     journal.sync();
     drop(journal);
-    let path = segments(&folder.0).unwrap()[0].path.clone();
+    let path = segments(&directory.0).unwrap()[0].path.clone();
     let whole = std::fs::read(&path).unwrap();
     let line = whole.len() / 3;
     for cut in 0..=whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
+        let mut journal = Journal::open(&directory.0, Settings::default()).unwrap();
         journal.append(&transfer(9));
         drop(journal);
         let whole_lines = u128::try_from(cut / line).unwrap();
@@ -75,63 +76,63 @@ fn cut_at_any_byte_the_journal_loses_its_last_line_at_most_and_goes_on() {
         let is_whole = cut % line == line - 1;
         let last = whole_lines + u128::from(is_whole);
         let wanted: Vec<u128> = (1..=last).chain([9]).collect();
-        assert_eq!(names(&folder.0).0, wanted, "cut at {cut}");
+        assert_eq!(names(&directory.0).0, wanted, "cut at {cut}");
     }
 }
 
 #[test]
-fn a_full_segment_is_followed_by_the_next_and_the_oldest_go() {
-    let folder = Folder::new();
+fn a_full_segment_is_followed_by_the_next_and_the_oldest_are_removed() {
+    let directory = TestDirectory::new();
     let settings = Settings { segment_bytes: 300, segments_max: 3 };
-    let mut journal = Journal::open(&folder.0, settings).unwrap();
+    let mut journal = Journal::open(&directory.0, settings).unwrap();
     for name in 1..=30 {
         journal.append(&transfer(name));
         journal.flush();
     }
-    let kept = segments(&folder.0).unwrap();
+    let kept = segments(&directory.0).unwrap();
     assert_eq!(kept.len(), 3);
     assert_eq!(journal.counts().segments_removed + 3, journal.counts().segments_begun + 1);
-    let (names, _) = names(&folder.0);
+    let (names, _) = names(&directory.0);
     assert_eq!(names.last(), Some(&30));
     assert!(names.is_sorted_by(|one, next| next - one == 1));
 }
 
 #[test]
-fn a_process_that_was_silent_for_long_adds_to_the_newest_segment() {
-    let folder = Folder::new();
+fn a_process_that_was_idle_appends_to_the_newest_segment() {
+    let directory = TestDirectory::new();
     let settings = Settings { segment_bytes: 300, segments_max: 2 };
-    let mut late = Journal::open(&folder.0, settings).unwrap();
-    let mut busy = Journal::open(&folder.0, settings).unwrap();
+    let mut late = Journal::open(&directory.0, settings).unwrap();
+    let mut busy = Journal::open(&directory.0, settings).unwrap();
     for name in 1..=30 {
         busy.append(&transfer(name));
         busy.flush();
     }
-    let oldest = segments(&folder.0).unwrap()[0].number;
+    let oldest = segments(&directory.0).unwrap()[0].number;
     late.append(&transfer(99));
     late.flush();
-    assert_eq!((oldest, names(&folder.0).0.last()), (1, Some(&99)));
+    assert_eq!((oldest, names(&directory.0).0.last()), (1, Some(&99)));
 }
 
 #[test]
-fn two_that_append_at_once_end_in_the_same_newest_segment() {
-    let folder = Folder::new();
+fn concurrent_processes_append_to_the_same_newest_segment() {
+    let directory = TestDirectory::new();
     let settings = Settings { segment_bytes: 400, segments_max: 100 };
-    let mut journals = [(); 2].map(|()| Journal::open(&folder.0, settings).unwrap());
+    let mut journals = [(); 2].map(|()| Journal::open(&directory.0, settings).unwrap());
     for name in 1..=40_u128 {
         let journal = &mut journals[usize::try_from(name % 2).unwrap()];
         journal.append(&transfer(name));
         journal.flush();
     }
-    let (mut names, others) = names(&folder.0);
+    let (mut names, others) = names(&directory.0);
     names.sort_unstable();
     assert_eq!((names, others), ((1..=40).collect(), 0));
 }
 
 #[test]
-fn threads_that_append_at_once_do_not_mix_their_lines() {
-    let folder = Folder::new();
+fn lines_of_concurrent_threads_do_not_interleave() {
+    let directory = TestDirectory::new();
     let settings = Settings { segment_bytes: 20_000, segments_max: 100 };
-    let path = &folder.0;
+    let path = &directory.0;
     std::thread::scope(|scope| {
         for thread in 0..4_u128 {
             scope.spawn(move || {
@@ -143,47 +144,47 @@ fn threads_that_append_at_once_do_not_mix_their_lines() {
             });
         }
     });
-    let (mut found, others) = names(path);
-    found.sort_unstable();
-    found.dedup();
-    assert_eq!((found.len(), others), (2_000, 0));
+    let (mut ids, others) = names(path);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((ids.len(), others), (2_000, 0));
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_counted() {
-    let folder = Folder::new();
-    drop(Journal::open(&folder.0, Settings::default()).unwrap());
-    let path = segments(&folder.0).unwrap()[0].path.clone();
+fn a_full_disk_is_reported_once_and_counted() {
+    let directory = TestDirectory::new();
+    drop(Journal::open(&directory.0, Settings::default()).unwrap());
+    let path = segments(&directory.0).unwrap()[0].path.clone();
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-    let mut journal = Journal::open(&folder.0, Settings::default()).unwrap();
-    let mut told = 0;
+    let mut journal = Journal::open(&directory.0, Settings::default()).unwrap();
+    let mut failures = 0;
     for name in 1..=10_000 {
         journal.append(&transfer(name));
         journal.flush();
         if let Some(Event::Failing(error)) = journal.event() {
             assert_eq!(error.kind(), ErrorKind::StorageFull);
-            told += 1;
+            failures += 1;
         }
     }
-    assert_eq!(told, 1);
+    assert_eq!(failures, 1);
     assert!(journal.counts().lost > 0 && journal.counts().lost < 10_000);
 }
 
 #[test]
-fn an_empty_line_is_passed_over() {
-    let folder = Folder::new();
-    std::fs::create_dir(&folder.0).unwrap();
+fn an_empty_line_is_skipped() {
+    let directory = TestDirectory::new();
+    std::fs::create_dir(&directory.0).unwrap();
     let text = format!("\n{}\n\n{}\n", transfer(3).to_line(), transfer(4).to_line());
-    std::fs::write(folder.0.join("00000001.jsonl"), text).unwrap();
-    assert_eq!(names(&folder.0), (vec![3, 4], 0));
+    std::fs::write(directory.0.join("00000001.jsonl"), text).unwrap();
+    assert_eq!(names(&directory.0), (vec![3, 4], 0));
 }
 
 #[test]
-fn a_line_that_is_too_long_is_passed_over() {
-    let folder = Folder::new();
-    std::fs::create_dir(&folder.0).unwrap();
-    let path = folder.0.join("00000001.jsonl");
+fn a_line_that_is_too_long_is_skipped() {
+    let directory = TestDirectory::new();
+    std::fs::create_dir(&directory.0).unwrap();
+    let path = directory.0.join("00000001.jsonl");
     let mut text = "x".repeat(600_000);
     text.push('\n');
     text.push_str(&transfer(3).to_line());

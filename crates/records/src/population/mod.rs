@@ -11,7 +11,7 @@ use crate::transfer::{
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Start time of the first transfer: 1 November 2026, ns of Unix time.
-pub const BEGAN_UNIX_NS: u64 = 1_793_491_200_000_000_000;
+pub const START_UNIX_NS: u64 = 1_793_491_200_000_000_000;
 
 /// Parameters of the synthetic transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +30,21 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Population {
     settings: Settings,
-    chance: u64,
-    drawn: u64,
+    random: u64,
+    generated: u64,
 }
 
 impl Population {
     /// Returns the transfers of `settings`, in order of their start.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, chance: settings.seed, drawn: 0 }
+        Self { settings, random: settings.seed, generated: 0 }
     }
 
-    /// Returns the next random number below `limit`, which is not 0 (SplitMix64).
+    /// Returns the next random number below `limit`, which must not be 0 (SplitMix64).
     fn below(&mut self, limit: u64) -> u64 {
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.chance;
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (bits ^ (bits >> 31)) % limit.max(1)
@@ -70,16 +70,18 @@ impl Iterator for Population {
 
     fn next(&mut self) -> Option<Transfer> {
         let Settings { hosts, users, every_ns, .. } = self.settings;
-        let began = BEGAN_UNIX_NS + self.drawn * every_ns;
-        self.drawn += 1;
-        let mut transfer = Transfer::new(Identifier::new(began, self.below(u64::MAX)));
-        let (host, user) = (self.below(hosts), self.below(users));
+        let start = START_UNIX_NS + self.generated * every_ns;
+        self.generated += 1;
+        let mut transfer = Transfer::new(Identifier::new(start, self.below(u64::MAX)));
+        let host = self.below(hosts);
+        let user = self.below(users);
         let host = u32::try_from(host).unwrap_or(0);
-        let (role, is_get) = (self.below(4), self.below(3) > 0);
+        let role = self.below(4);
+        let is_get = self.below(3) > 0;
         let identity = &mut transfer.identity;
         identity.role = Some(if role == 0 { Role::User } else { Role::Server });
-        identity.session_id = Some(Identifier(u128::from(self.drawn / 8)));
-        identity.seq = Some(self.drawn % 8 + 1);
+        identity.session_id = Some(Identifier(u128::from(self.generated / 8)));
+        identity.seq = Some(self.generated % 8 + 1);
         identity.program = Some(Text::from("plumb"));
         identity.stack = Some(Stack::Kernel);
         let far = Ipv4Addr::from(0x0a00_0000 | host);
@@ -95,20 +97,20 @@ impl Iterator for Population {
         request.format = is_text.then_some(Format::NonPrint);
         request.byte_size = Some(8);
         request.mode = Some(Mode::Stream);
-        request.stru = Some(Structure::File);
-        request.path_requested = Some(Text::from(&format!("pub/file-{}.tar", self.drawn)));
+        request.structure = Some(Structure::File);
+        request.path_requested = Some(Text::from(&format!("pub/file-{}.tar", self.generated)));
         let outcome = self.outcome();
         transfer.result.outcome = Some(outcome);
-        transfer.result.reply_final = Some(if outcome == Outcome::Complete { 226 } else { 426 });
+        transfer.result.final_reply = Some(if outcome == Outcome::Complete { 226 } else { 426 });
 
         // 0.5 ms to 0.7 ms fixed, plus 8 ns to 16 ns per byte.
         let real_ns = 500_000 + self.below(200_000) + bytes * (8 + self.below(9));
         transfer.size.file_bytes = Some(bytes);
         transfer.size.wire_bytes = Some(bytes);
         transfer.size.bits = Some(bytes * 8);
-        transfer.time.t_start_unix_ns = Some(began);
-        transfer.time.ns_transfer = Some(real_ns);
-        transfer.time.ns_total = Some(real_ns + 300_000);
+        transfer.time.start_unix_ns = Some(start);
+        transfer.time.transfer_ns = Some(real_ns);
+        transfer.time.total_ns = Some(real_ns + 300_000);
         transfer.cpu.cpu_user_ns = Some(20_000 + bytes * if is_text { 2 } else { 0 });
         transfer.cpu.cpu_sys_ns = Some(40_000 + self.below(9_000) + bytes / 5);
         transfer.tcp.rtt_us = Some(200 + self.below(400));

@@ -1,11 +1,12 @@
 //! The transfers of RFC 573, from 1973.
 //!
 //! The paper prints sums by type and by program (table II), a page of the listing (table III), and
-//! the largest, the smallest and the fastest transfer. The transfers that it names are constants
-//! here. The paper does not divide the types among the programs: the caller specifies that division
-//! as strata, and the other transfers of a stratum are made so that they add up to its sums.
+//! the largest, the smallest and the fastest transfer. The transfers that the paper names are
+//! constants here. The paper does not divide the types among the programs: the caller specifies
+//! that division as strata. The other transfers of a stratum are synthesized so that all transfers
+//! of the stratum add up to its sums.
 
-use crate::calendar::day_began_unix_ns;
+use crate::calendar::day_start_unix_ns;
 use crate::transfer::{
     Command, Format, Identifier, Mode, Outcome, Role, Structure, Text, Transfer, Type,
 };
@@ -37,17 +38,17 @@ pub struct Sums {
 }
 
 /// Smallest synthesized transfer, in bytes of its type.
-const LEAST_BYTES: u64 = 20;
+const MIN_BYTES: u64 = 20;
 
 impl Stratum {
-    /// Returns the smallest sums that [`transfers`] can meet: those of the transfers that the paper
-    /// names, plus one transfer of at least 20 bytes. Each further file of this stratum adds 20
-    /// bytes to the minimum number of bits.
+    /// Returns the smallest sums that [`transfers`] can meet: the sums of the transfers that the
+    /// paper names, plus one transfer of at least 20 bytes. Each further file of this stratum adds
+    /// 20 bytes to the minimum number of bits.
     #[must_use]
-    pub fn least(&self) -> Sums {
+    pub fn minimum_sums(&self) -> Sums {
         let named = self.named_sums();
         let others = self.sums.files.saturating_sub(named.files).max(1);
-        let bits = named.bits + others * LEAST_BYTES * self.byte_bits();
+        let bits = named.bits + others * MIN_BYTES * self.byte_bits();
         Sums { files: named.files + 1, bits, cpu_ms: named.cpu_ms }
     }
 
@@ -58,7 +59,7 @@ impl Stratum {
         }
     }
 
-    fn named(&self) -> impl Iterator<Item = &'static Named> {
+    fn named(&self) -> impl Iterator<Item = &'static NamedTransfer> {
         let Self { role, command, representation, .. } = *self;
         NAMED.iter().filter(move |named| {
             named.program == (role, representation)
@@ -77,18 +78,18 @@ impl Stratum {
 }
 
 /// A transfer that the paper names.
-struct Named {
+struct NamedTransfer {
     program: (Role, Type),
     host: (u64, &'static str),
     command: Command,
     /// Day of August 1973, and second of the day.
-    began: (u8, u64),
+    start: (u8, u64),
     bits: u64,
     real_ms: u64,
     cpu_us_per_bit: u64,
 }
 
-impl Named {
+impl NamedTransfer {
     const fn cpu_ns(&self) -> u64 {
         self.bits * self.cpu_us_per_bit * 1_000
     }
@@ -98,10 +99,10 @@ const fn named(
     program: (Role, Type),
     host: (u64, &'static str),
     command: Command,
-    began: (u8, u64),
+    start: (u8, u64),
     (bits, real_ms, cpu_us_per_bit): (u64, u64, u64),
-) -> Named {
-    Named { program, host, command, began, bits, real_ms, cpu_us_per_bit }
+) -> NamedTransfer {
+    NamedTransfer { program, host, command, start, bits, real_ms, cpu_us_per_bit }
 }
 
 const SERVER_IMAGE: (Role, Type) = (Role::Server, Type::Image);
@@ -114,7 +115,7 @@ const NIC: (u64, &str) = (2, "sri-arc");
 const BBN: (u64, &str) = (69, "bbn-tenexa");
 const ISI: (u64, &str) = (86, "usc-isi");
 
-const NAMED: [Named; 30] = [
+const NAMED: [NamedTransfer; 30] = [
     // Fastest, largest and smallest transfer; the text has their rates.
     named(SERVER_IMAGE, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
     named(USER_IMAGE, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
@@ -152,19 +153,19 @@ const NAMED: [Named; 30] = [
 
 /// Returns the transfers of `strata`, in order of their start.
 ///
-/// Sums below [`Stratum::least`] cannot be met.
+/// Sums below [`Stratum::minimum_sums`] cannot be met.
 #[must_use]
 pub fn transfers(strata: &[Stratum]) -> Vec<Transfer> {
     let mut all = Vec::new();
     for (at, stratum) in (0..).zip(strata) {
         for named in stratum.named() {
-            let day = day_began_unix_ns(1973, 8, named.began.0).unwrap_or(0);
-            let began_s = day / 1_000_000_000 + named.began.1;
+            let day = day_start_unix_ns(1973, 8, named.start.0).unwrap_or(0);
+            let start_s = day / 1_000_000_000 + named.start.1;
             let real_ns = Some(named.real_ms * 1_000_000);
             let figures = Figures { bits: named.bits, real_ns, cpu_ns: named.cpu_ns() };
-            all.push(transfer(stratum, named.host, named.command, began_s, figures));
+            all.push(transfer(stratum, named.host, named.command, start_s, figures));
         }
-        others(stratum, at, &mut all);
+        push_unnamed_transfers(stratum, at, &mut all);
     }
     all.sort_by_key(|transfer| transfer.record_id);
     all
@@ -183,25 +184,26 @@ struct Figures {
 ///
 /// Sizes grow quadratically. A fifth of the time is the same for each transfer, and the rest is
 /// proportional to the bits.
-fn others(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
+fn push_unnamed_transfers(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
     let sums = stratum.sums;
-    let less =
-        |sum: u64, of: fn(&Named) -> u64| sum.saturating_sub(stratum.named().map(of).sum::<u64>());
+    let less = |sum: u64, of: fn(&NamedTransfer) -> u64| {
+        sum.saturating_sub(stratum.named().map(of).sum::<u64>())
+    };
     let count = less(sums.files, |_| 1);
     let bits = less(sums.bits, |named| named.bits);
     let real_ns = stratum.real_ms.map(|ms| less(ms, |named| named.real_ms) * 1_000_000);
-    let cpu_ns = less(sums.cpu_ms * 1_000_000, Named::cpu_ns);
+    let cpu_ns = less(sums.cpu_ms * 1_000_000, NamedTransfer::cpu_ns);
     let weights: u64 = (1..=count).map(|place| place * place).sum();
     let unit = stratum.byte_bits();
-    let first_day = day_began_unix_ns(1973, 2, 25).unwrap_or(0) / 1_000_000_000;
+    let first_day = day_start_unix_ns(1973, 2, 25).unwrap_or(0) / 1_000_000_000;
     let mut left = Figures { bits, real_ns, cpu_ns };
     for place in 1..=count {
         let mine = if place == count {
             left
         } else {
             // The transfers after this one need 20 bytes each.
-            let most = left.bits.saturating_sub((count - place) * LEAST_BYTES * unit);
-            let wanted = (bits * place * place / weights).max(LEAST_BYTES * unit);
+            let most = left.bits.saturating_sub((count - place) * MIN_BYTES * unit);
+            let wanted = (bits * place * place / weights).max(MIN_BYTES * unit);
             let mine = wanted.min(most) / unit * unit;
             let share = |ns: u64| {
                 let by_bits = u128::from(ns) * 4 / 5 * u128::from(mine) / u128::from(bits.max(1));
@@ -214,8 +216,8 @@ fn others(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
         left.real_ns = left.real_ns.zip(mine.real_ns).map(|(left, mine)| left - mine);
         let host = [ML, AI, NIC, BBN].into_iter().cycle().nth(usize::try_from(place).unwrap_or(0));
         // Spread over half a year; each stratum starts eleven minutes after the previous one.
-        let began_s = first_day + place * 160 * 86_400 / count + 36_000 + at * 660;
-        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, began_s, mine));
+        let start_s = first_day + place * 160 * 86_400 / count + 36_000 + at * 660;
+        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, start_s, mine));
     }
 }
 
@@ -223,14 +225,14 @@ fn transfer(
     stratum: &Stratum,
     (number, host): (u64, &str),
     command: Command,
-    began_s: u64,
+    start_s: u64,
     figures: Figures,
 ) -> Transfer {
-    let began_unix_ns = began_s * 1_000_000_000;
+    let start_unix_ns = start_s * 1_000_000_000;
     // Transfers of two strata may begin in the same second with the same number of bits.
     let kind = u64::from(stratum.role.code()) << 4 | u64::from(stratum.command.code()) << 1;
     let kind = kind | u64::from(stratum.representation == Type::Image);
-    let mut transfer = Transfer::new(Identifier::new(began_unix_ns, figures.bits << 8 | kind));
+    let mut transfer = Transfer::new(Identifier::new(start_unix_ns, figures.bits << 8 | kind));
     transfer.identity.role = Some(stratum.role);
     transfer.identity.remote_name = Some(Text::from(host));
     transfer.identity.ncp_host = Some(number);
@@ -240,11 +242,11 @@ fn transfer(
     transfer.request.format = (!is_image).then_some(Format::NonPrint);
     transfer.request.byte_size = Some(if is_image { 36 } else { 8 });
     transfer.request.mode = Some(Mode::Stream);
-    transfer.request.stru = Some(Structure::File);
+    transfer.request.structure = Some(Structure::File);
     transfer.result.outcome = Some(Outcome::Complete);
     transfer.size.bits = Some(figures.bits);
-    transfer.time.t_start_unix_ns = Some(began_unix_ns);
-    transfer.time.ns_transfer = figures.real_ns;
+    transfer.time.start_unix_ns = Some(start_unix_ns);
+    transfer.time.transfer_ns = figures.real_ns;
     transfer.cpu.cpu_user_ns = Some(figures.cpu_ns);
     transfer
 }
@@ -262,7 +264,7 @@ mod tests {
     ) -> Stratum {
         let sums = Sums { files, ..Sums::default() };
         let mut stratum = Stratum { role, command, representation, sums, real_ms };
-        stratum.sums = Sums { files, ..stratum.least() };
+        stratum.sums = Sums { files, ..stratum.minimum_sums() };
         stratum
     }
 
@@ -298,9 +300,9 @@ mod tests {
             let made = transfers(&[one]);
             let Sums { files, bits, cpu_ms } = one.sums;
             prop_assert_eq!(sums_of(&made), (files, bits, cpu_ms));
-            let unnamed = made.iter().filter(|one| one.time.ns_transfer.is_none());
+            let unnamed = made.iter().filter(|one| one.time.transfer_ns.is_none());
             let least = unnamed.filter_map(Transfer::bits).min().unwrap();
-            prop_assert!(least >= LEAST_BYTES * one.byte_bits(), "{}", least);
+            prop_assert!(least >= MIN_BYTES * one.byte_bits(), "{}", least);
         }
     }
 
@@ -308,7 +310,7 @@ mod tests {
     fn the_times_of_a_stratum_add_up_to_its_own_where_it_has_one() {
         let real_ns = |real_ms| -> u64 {
             let made = transfers(&[stratum(KINDS[4], 10, real_ms)]);
-            made.iter().filter_map(|one| one.time.ns_transfer).sum()
+            made.iter().filter_map(|one| one.time.transfer_ns).sum()
         };
         assert_eq!(real_ns(Some(60_000)), 60_000_000_000);
         assert_eq!(real_ns(None), 0);
@@ -318,8 +320,8 @@ mod tests {
     fn the_named_transfers_are_those_of_the_paper_whatever_the_sums_are() {
         let strata = KINDS.map(|kind| stratum(kind, 40, None));
         let made = transfers(&strata);
-        let named = made.iter().filter(|one| one.time.ns_transfer.is_some());
-        let named: Vec<_> = named.map(|one| (one.bits().unwrap(), one.time.ns_transfer)).collect();
+        let named = made.iter().filter(|one| one.time.transfer_ns.is_some());
+        let named: Vec<_> = named.map(|one| (one.bits().unwrap(), one.time.transfer_ns)).collect();
         assert_eq!(named.len(), NAMED.len());
         for one in &NAMED {
             assert!(named.contains(&(one.bits, Some(one.real_ms * 1_000_000))), "{}", one.bits);

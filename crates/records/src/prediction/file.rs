@@ -1,9 +1,9 @@
 //! Prediction of the time of a file from smaller files transferred over the same path before.
 //!
-//! The model extends the largest of them beyond its end:
+//! The model extends the largest of these files beyond its end:
 //!
 //! ```text
-//! time(n) = time(largest) + time of n - largest more bytes
+//! time(n) = time(largest) + time of (n - largest) more bytes
 //! ```
 //!
 //! so that the start of the flow is measured rather than modeled. The time of a transfer before its
@@ -13,18 +13,18 @@
 //! * *Settled*: the last periods of a round trip or more are alike. The rest arrives at their mean
 //!   rate, which includes all recurring effects: windows, losses, timeouts, the pauses of a slow
 //!   disk.
-//! * *Growing*: it took no longer than slow start does, or each third of its time brought far more
-//!   than the previous one, as in the startup of BBR. Round trips continue to double up to the rate
-//!   of the slowest link, if packets show that, or else up to the usual limits of hosts.
-//! * *Short*: it arrived within two round trips. The rate explains why the longer ones of several
-//!   short transfers take longer, beyond the initial window (RFC 6928) and the doubling of slow
+//! * *Growing*: the transfer took no longer than slow start does, or each third of its time brought
+//!   far more than the previous one, as in the startup of BBR. Round trips continue to double up to
+//!   the rate of the slowest link, if packets show that, or else up to the usual limits of hosts.
+//! * *Short*: the transfer arrived within two round trips. The rate explains why larger transfers
+//!   take longer than smaller ones, beyond the initial window (RFC 6928) and the doubling of slow
 //!   start ([`Model`]). If slow start explains all of the difference there is no rate, and no
 //!   prediction.
 //!
 //! The range of a settled flow follows from the deviation of its arrivals from a straight line. The
-//! range of a growing one extends from faster growth to no growth beyond the mean of the second
-//! half of its time. No range covers a bucket that is still full when the largest transfer ends, or
-//! losses that the largest transfer did not have.
+//! range of a growing flow extends from faster growth to no growth beyond the mean of the second
+//! half of its time. No range covers a token bucket that is still not empty when the largest
+//! transfer ends, or losses that the largest transfer did not have.
 
 use super::periods::{self, Periods, Settled};
 use super::{Model, rate};
@@ -47,16 +47,16 @@ pub struct FileModel {
     bytes: u64,
     ns: u64,
     trip_ns: u64,
-    /// Time of its first bytes, ns.
+    /// Time of the first bytes of the largest transfer, ns.
     first_ns: u64,
     /// Deviation of the size-independent part downwards and upwards, ns.
     fixed_ns: [u64; 2],
-    course: Course,
+    final_phase: FinalPhase,
 }
 
 /// Behavior of the largest transfer at its end.
 #[derive(Clone, Debug)]
-enum Course {
+enum FinalPhase {
     Settled(Settled),
     Growing(Growing),
     Short(Box<(Model, Vec<Flow>)>),
@@ -76,16 +76,16 @@ struct Growing {
 }
 
 /// A flow whose time is within this factor of slow start's is still in slow start.
-const GROWING: f64 = 1.3;
+const SLOW_START_FACTOR: f64 = 1.3;
 /// Maximum bytes in flight with the default limits of Linux: the send buffer grows to 4 MiB, and
 /// holds twice the congestion window.
-const MOST_IN_FLIGHT: u64 = 2 << 20;
+const MAX_BYTES_IN_FLIGHT: u64 = 2 << 20;
 /// Assumed rate of the link if packets show none, bit/s.
-const MOST_BPS: f64 = 1e9;
-/// Consecutive losses end in timeouts, of which a short flow sees too few; its spread is multiplied
-/// by this.
-const LOSSY: f64 = 1.5;
-/// Fraction of a round trip over which its packets are spread.
+const ASSUMED_LINK_BPS: f64 = 1e9;
+/// Factor for the error of a flow with losses: consecutive losses end in timeouts, of which a short
+/// flow has too few to show their cost.
+const LOSS_ERROR_FACTOR: f64 = 1.5;
+/// Fraction of a round trip over which the packets of that round trip are spread.
 const SPREAD: f64 = 0.9;
 /// Minimum number of segments that show a rate.
 const FEW_SEGMENTS: u64 = 8;
@@ -111,12 +111,12 @@ impl FileModel {
         let largest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
         let as_large = flows.iter().filter(|flow| flow.bytes == largest.bytes);
         let ns = median(&as_large.map(|flow| flow.elapsed_ns).collect::<Vec<_>>())?;
-        let course = Self::course(probe, largest, trip_ns);
-        let course = match course {
-            Some(course) => course,
+        let final_phase = Self::final_phase(probe, largest, trip_ns);
+        let final_phase = match final_phase {
+            Some(final_phase) => final_phase,
             None => {
                 let model = Model::of(probe).filter(|model| model.rate_bps.is_some())?;
-                Course::Short(Box::new((model, probe.transfers.clone())))
+                FinalPhase::Short(Box::new((model, probe.transfers.clone())))
             }
         };
         let first_ns = largest.arrivals.first().map_or(ns, |first| first.at_ns);
@@ -129,7 +129,7 @@ impl FileModel {
         let ns = if is_sent { ns } else { ns.saturating_add(middle).saturating_sub(own) };
         let own = if is_sent { own } else { middle };
         let fixed_ns = [own.saturating_sub(least), most.saturating_sub(own)];
-        Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, course })
+        Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, final_phase })
     }
 
     /// Builds the model from the beginning of a file, for a protocol that waits for an answer after
@@ -138,7 +138,8 @@ impl FileModel {
     #[must_use]
     pub fn in_lock_step(arrivals: &[Arrival], window_bytes: u64) -> Option<Self> {
         let mut windows: Vec<Arrival> = Vec::new();
-        let (mut bytes, mut since) = (0_u64, 0_u64);
+        let mut bytes = 0_u64;
+        let mut since = 0_u64;
         for one in arrivals {
             bytes = bytes.saturating_add(one.bytes);
             if bytes.saturating_sub(since) >= window_bytes {
@@ -146,8 +147,10 @@ impl FileModel {
                 since = bytes;
             }
         }
-        let (first, last) = (windows.first()?, windows.last()?);
-        let (first_ns, ns) = (first.at_ns, last.at_ns);
+        let first = windows.first()?;
+        let last = windows.last()?;
+        let first_ns = first.at_ns;
+        let ns = last.at_ns;
         let settled = Settled {
             bytes: since.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?,
             ns: ns.saturating_sub(first_ns),
@@ -160,11 +163,11 @@ impl FileModel {
             trip_ns: 0,
             first_ns,
             fixed_ns: [0; 2],
-            course: Course::Settled(settled),
+            final_phase: FinalPhase::Settled(settled),
         })
     }
 
-    fn course(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Course> {
+    fn final_phase(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<FinalPhase> {
         let mss_bytes = probe.path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1);
         let first_bytes = mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let arrivals = match largest.arrivals.as_slice() {
@@ -181,7 +184,7 @@ impl FileModel {
         let trip = trip_ns as f64;
         let span = periods.span_ns() as f64;
         let in_flights = (rounds.ceil() - 1.0 + SPREAD) * trip;
-        let paced = (rounds - 1.0) * trip * GROWING;
+        let paced = (rounds - 1.0) * trip * SLOW_START_FACTOR;
         let is_growing = span <= in_flights.max(paced) + least_ns as f64
             || (span <= paced * 2.0 && rounds >= 3.0 && periods::grows(arrivals));
         let counts = &largest.counts;
@@ -191,7 +194,7 @@ impl FileModel {
             && !is_lossy
             && let Some(settled) = stored_later(probe, largest, trip_ns)
         {
-            return Some(Course::Settled(settled));
+            return Some(FinalPhase::Settled(settled));
         }
         if is_growing {
             // Samples of acknowledged bytes do not show packets.
@@ -200,7 +203,7 @@ impl FileModel {
             let most_cost =
                 late_cost.max(if is_sent { cost_by_totals(probe, largest) } else { 0.0 });
             let growing = Growing { first_bytes, most_bps, late_cost, most_cost };
-            return Some(Course::Growing(growing));
+            return Some(FinalPhase::Growing(growing));
         }
         let Settled { bytes, mut ns, mut error } = periods.settled(arrivals, is_lossy)?;
         // A lost packet may have stopped all but a few segments.
@@ -210,11 +213,11 @@ impl FileModel {
         }
         if is_lossy {
             let by_chance = (trip / ns as f64).sqrt();
-            error = (error * LOSSY).hypot(by_chance);
+            error = (error * LOSS_ERROR_FACTOR).hypot(by_chance);
         } else if is_sent {
             ns = ns.max(whole(cost_by_totals(probe, largest) * bytes as f64));
         }
-        Some(Course::Settled(Settled { bytes, ns, error }))
+        Some(FinalPhase::Settled(Settled { bytes, ns, error }))
     }
 
     /// Returns the predicted time of `bytes`, from the command to the last reply; `None` if `bytes`
@@ -222,10 +225,10 @@ impl FileModel {
     #[must_use]
     pub fn estimate(&self, bytes: u64) -> Option<Estimate> {
         let more = bytes.checked_sub(self.bytes)?;
-        let [ns, least, most] = match &self.course {
-            Course::Settled(settled) => self.settled(settled, more),
-            Course::Growing(growing) => self.growing(growing, more),
-            Course::Short(model) => self.short(model, bytes),
+        let [ns, least, most] = match &self.final_phase {
+            FinalPhase::Settled(settled) => self.settled(settled, more),
+            FinalPhase::Growing(growing) => self.growing(growing, more),
+            FinalPhase::Short(model) => self.short(model, bytes),
         };
         let rough = ns * ROUGH_PART + ROUGH_NS;
         // Another client may wait for a reply before its next command.
@@ -242,19 +245,21 @@ impl FileModel {
         let data_ns = ns - self.first_ns as f64;
         let share = settled.ns as f64 / data_ns.max(1.0);
         let spread = data_ns * settled.error * (1.0 + share).sqrt();
-        // A bucket that was full may be empty the next time.
+        // A token bucket that was full at the start of the largest transfer may be empty at the
+        // start of the next.
         let even = self.first_ns as f64 + (self.bytes + more) as f64 * cost;
         [ns, ns - spread, ns.max(even) + spread]
     }
 
     fn growing(&self, growing: &Growing, more: u64) -> [f64; 3] {
-        let (base, trip) = (self.ns as f64, self.trip_ns as f64);
+        let base = self.ns as f64;
+        let trip = self.trip_ns as f64;
         let all = self.bytes + more;
         let rounds = |bytes| rounds(bytes, growing.first_bytes);
         let doubled = (rounds(all) - rounds(self.bytes)) * trip;
-        let window = MOST_IN_FLIGHT as f64 / trip * 8e9;
+        let window = MAX_BYTES_IN_FLIGHT as f64 / trip * 8e9;
         let most_bps = growing.most_bps.map_or(f64::MAX, |rate| rate as f64).min(window);
-        let most_bps = most_bps.min(MOST_BPS.max(8e9 / growing.late_cost));
+        let most_bps = most_bps.min(ASSUMED_LINK_BPS.max(8e9 / growing.late_cost));
         let flat = more as f64 * growing.late_cost;
         let ns = doubled.max(more as f64 * 8e9 / most_bps).max(flat / 8.0);
         // A round trip may bring more than twice as much as the previous one.
@@ -264,8 +269,8 @@ impl FileModel {
     fn short(&self, (model, range): &(Model, Vec<Flow>), bytes: u64) -> [f64; 3] {
         let ns = model.flow_ns(bytes);
         let [least, most] = model.range_ns(range, bytes).unwrap_or([ns; 2]);
-        let bare = Model { rate_bps: None, window_bytes: None, ..*model }.flow_ns(bytes);
-        [ns, least.min(bare), most].map(|ns| ns as f64)
+        let slow_start_only = Model { rate_bps: None, window_bytes: None, ..*model }.flow_ns(bytes);
+        [ns, least.min(slow_start_only), most].map(|ns| ns as f64)
     }
 }
 
@@ -281,42 +286,45 @@ fn fixed_ns(flows: &[Flow]) -> Vec<u64> {
     flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_of).collect()
 }
 
-/// Returns the rate of a server that stores data long after its TCP has acknowledged it. It is
-/// recognized by the additional time of a larger file: most of it is after the last acknowledgment,
-/// and it was so for smaller sizes, too.
+/// Returns the rate of a server that stores data long after its TCP has acknowledged it. Such a
+/// server is recognized by the additional time of a larger file: most of that time is after the
+/// last acknowledgment. The delay after the last acknowledgment must also have grown between two
+/// smaller files.
 fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
-    let smaller = before(probe, largest.bytes)?;
-    let smallest = before(probe, smaller.bytes)?;
+    let smaller = half_size_transfer(probe, largest.bytes)?;
+    let smallest = half_size_transfer(probe, smaller.bytes)?;
     let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
     let later_ns = fixed_of(largest).saturating_sub(fixed_of(smaller));
     let earlier_ns = fixed_of(smaller).saturating_sub(fixed_of(smallest));
-    let is_late = later_ns > ns / 2 && later_ns > trip_ns && earlier_ns > later_ns / STEADILY;
+    let is_late =
+        later_ns > ns / 2 && later_ns > trip_ns && earlier_ns > later_ns / STEADY_GROWTH_ONE_IN;
     let bytes = largest.bytes - smaller.bytes;
     is_late.then_some(Settled { bytes, ns, error: STORED_ERROR })
 }
 
-/// The growth of the delay up to the smaller file must exceed 1/`STEADILY` of its later growth.
-const STEADILY: u64 = 8;
-/// Relative error of such a rate, which is derived from only two times.
+/// Between the two smaller files, the delay after the last acknowledgment must grow by more than
+/// 1/`STEADY_GROWTH_ONE_IN` of its growth between the larger two.
+const STEADY_GROWTH_ONE_IN: u64 = 8;
+/// Relative error of the rate of such a server, which is derived from only two times.
 const STORED_ERROR: f64 = 0.25;
 
 /// Returns the time per byte from the total times of the largest file and a smaller one, ns; 0 if
 /// unknown. A server may store data long after its TCP has acknowledged it.
 fn cost_by_totals(probe: &Observation, largest: &Flow) -> f64 {
-    before(probe, largest.bytes).map_or(0.0, |smaller| {
+    half_size_transfer(probe, largest.bytes).map_or(0.0, |smaller| {
         let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
         ns as f64 / (largest.bytes - smaller.bytes).max(1) as f64
     })
 }
 
 /// Returns the largest transfer of at most half of `bytes` whose arrivals are known.
-fn before(probe: &Observation, bytes: u64) -> Option<&Flow> {
+fn half_size_transfer(probe: &Observation, bytes: u64) -> Option<&Flow> {
     let smaller = probe.transfers.iter().filter(|flow| flow.bytes <= bytes / 2);
     smaller.filter(|flow| !flow.arrivals.is_empty()).max_by_key(|flow| flow.bytes)
 }
 
-/// Returns the number of round trips that slow start takes for `bytes` if the first one brings
-/// `first`.
+/// Returns the number of round trips that slow start takes for `bytes` if the first round trip
+/// brings `first`.
 fn rounds(bytes: u64, first: u64) -> f64 {
     (1.0 + bytes as f64 / first.max(1) as f64).log2()
 }
@@ -395,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_stalls_by_chance_has_a_wider_range_than_an_even_one() {
+    fn a_flow_with_random_stalls_has_a_wider_range_than_an_even_one() {
         let even = estimate(&probe((0..200).map(|at| (60 + at * 10, 1_000))), 800_000);
         let stalls =
             |at: u64| 400 * (u64::from(at > 20) + u64::from(at > 110) + u64::from(at > 130));
@@ -406,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_took_longer_to_begin_than_others_is_in_the_range_alone() {
+    fn a_slow_start_of_one_transfer_affects_only_the_range() {
         let from = |ms: u64, packets: u64| probe((0..packets).map(move |at| (ms + at, 1_000)));
         for (largest_ms, small_ms) in [(560, 60), (60, 560)] {
             let mut seen = from(largest_ms, 400);
@@ -444,9 +452,12 @@ mod tests {
 
     #[test]
     fn a_flow_that_grows_more_slowly_than_slow_start_is_not_settled() {
-        let course = |seen| FileModel::of(&seen).unwrap().course;
-        assert!(matches!(course(paced(4, 28)), Course::Growing(_)));
-        assert!(matches!(course(probe((0..150).map(|at| (60 + at, 1_000)))), Course::Settled(_)));
+        let final_phase = |seen| FileModel::of(&seen).unwrap().final_phase;
+        assert!(matches!(final_phase(paced(4, 28)), FinalPhase::Growing(_)));
+        assert!(matches!(
+            final_phase(probe((0..150).map(|at| (60 + at, 1_000)))),
+            FinalPhase::Settled(_)
+        ));
     }
 
     #[test]
@@ -514,8 +525,8 @@ mod tests {
             (0..50).map(|_| (60, 1_000)).chain((0..14).map(|at| (1_000 + at * 20, 1_000)));
         let mut seen = probe(packets);
         let is_settled = |seen: &Observation| {
-            let course = FileModel::of(seen).map(|model| model.course);
-            matches!(course, Some(Course::Settled(_)))
+            let final_phase = FileModel::of(seen).map(|model| model.final_phase);
+            matches!(final_phase, Some(FinalPhase::Settled(_)))
         };
         assert!(is_settled(&seen));
         seen.transfers[0].counts.out_of_order_in = Some(1);
@@ -547,7 +558,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_transfers_break_it(
+        fn no_transfers_cause_a_panic(
             raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..60),
             bytes: u64,
             elapsed_ns: u64,

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Quantity that is predicted.
+/// Quantity that a prediction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum Quantity {
     /// A screenful printed by a command, from Return to its last cell.
     Screenful,
     /// Echo of a keystroke during a long output.
@@ -16,13 +16,13 @@ pub enum What {
     Sent,
 }
 
-impl What {
+impl Quantity {
     /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Screenful => "a screenful",
-            Self::EchoUnderLoad => "an echo beside other data",
+            Self::EchoUnderLoad => "an echo during output",
             Self::Received => "a file received",
             Self::Sent => "a file sent",
         }
@@ -33,11 +33,11 @@ impl What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// Predicted quantity.
-    pub what: What,
-    /// Data bytes; for an echo, those of the concurrent output.
+    pub quantity: Quantity,
+    /// Data bytes; for an echo, the bytes of the concurrent output.
     pub bytes: u64,
     /// Predicted time, ns.
-    pub foretold_ns: u64,
+    pub predicted_ns: u64,
     /// Minimum and maximum expected time, ns; `None` if unknown.
     pub range_ns: Option<[u64; 2]>,
 }
@@ -45,15 +45,15 @@ pub struct Forecast {
 impl Forecast {
     /// Returns the prediction with the measured time, ns.
     #[must_use]
-    pub const fn beside(self, measured_ns: u64) -> Prediction {
+    pub const fn with_measured(self, measured_ns: u64) -> Prediction {
         Prediction { measured_ns: Some(measured_ns), ..self.unmeasured() }
     }
 
     /// Returns the prediction without a measured time.
     #[must_use]
     pub const fn unmeasured(self) -> Prediction {
-        let Self { what, bytes, foretold_ns, range_ns } = self;
-        Prediction { what, bytes, foretold_ns, measured_ns: None, range_ns }
+        let Self { quantity, bytes, predicted_ns, range_ns } = self;
+        Prediction { quantity, bytes, predicted_ns, measured_ns: None, range_ns }
     }
 }
 
@@ -61,12 +61,14 @@ impl Forecast {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Predicted quantity.
-    pub what: What,
-    /// Data bytes; for an echo, those of the concurrent output.
+    #[serde(alias = "what")]
+    pub quantity: Quantity,
+    /// Data bytes; for an echo, the bytes of the concurrent output.
     pub bytes: u64,
     /// Predicted time, ns.
-    pub foretold_ns: u64,
-    /// Measured time, the median of several measurements; null if there was none, ns.
+    #[serde(alias = "foretold_ns")]
+    pub predicted_ns: u64,
+    /// Measured time, the median of several measurements; null if nothing was measured, ns.
     pub measured_ns: Option<u64>,
     /// Minimum and maximum expected time, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +81,7 @@ impl Prediction {
     #[must_use]
     pub fn off_per_mille(&self) -> Option<i64> {
         let measured = i128::from(self.measured_ns.filter(|ns| *ns > 0)?);
-        let off = (i128::from(self.foretold_ns) - measured) * 1_000;
+        let off = (i128::from(self.predicted_ns) - measured) * 1_000;
         i64::try_from(off / measured).ok()
     }
 
@@ -98,28 +100,28 @@ mod tests {
     use proptest::prelude::*;
 
     const FORECAST: Forecast =
-        Forecast { what: What::Received, bytes: 9, foretold_ns: 110, range_ns: None };
+        Forecast { quantity: Quantity::Received, bytes: 9, predicted_ns: 110, range_ns: None };
 
     #[test]
-    fn an_error_is_a_part_of_what_was_measured() {
-        assert_eq!(FORECAST.beside(100).off_per_mille(), Some(100));
-        assert_eq!(FORECAST.beside(220).off_per_mille(), Some(-500));
-        assert_eq!(FORECAST.beside(0).off_per_mille(), None);
+    fn an_error_is_relative_to_the_measured_time() {
+        assert_eq!(FORECAST.with_measured(100).off_per_mille(), Some(100));
+        assert_eq!(FORECAST.with_measured(220).off_per_mille(), Some(-500));
+        assert_eq!(FORECAST.with_measured(0).off_per_mille(), None);
     }
 
     #[test]
-    fn a_range_holds_its_ends_and_nothing_beyond_them() {
+    fn a_range_includes_its_ends() {
         let forecast = Forecast { range_ns: Some([100, 120]), ..FORECAST };
-        let held = [99, 100, 120, 121].map(|ns| forecast.beside(ns).is_in_range());
+        let held = [99, 100, 120, 121].map(|ns| forecast.with_measured(ns).is_in_range());
         assert_eq!(held, [Some(false), Some(true), Some(true), Some(false)]);
         assert_eq!(forecast.unmeasured().is_in_range(), None);
-        assert_eq!(FORECAST.beside(110).is_in_range(), None);
+        assert_eq!(FORECAST.with_measured(110).is_in_range(), None);
     }
 
     proptest! {
         #[test]
-        fn no_times_break_it(foretold_ns: u64, measured_ns: u64) {
-            let seen = Forecast { foretold_ns, ..FORECAST }.beside(measured_ns);
+        fn no_times_cause_a_panic(predicted_ns: u64, measured_ns: u64) {
+            let seen = Forecast { predicted_ns, ..FORECAST }.with_measured(measured_ns);
             _ = (seen.off_per_mille(), seen.is_in_range());
         }
     }

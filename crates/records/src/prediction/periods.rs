@@ -1,16 +1,16 @@
-//! The arrivals of a flow, counted in periods of equal length: whether they still grow, from when
-//! on they are alike, and the statistical error of their mean.
+//! The arrivals of a flow, counted in periods of equal length: the growth of the periods, the final
+//! part in which they are alike, and the statistical error of their mean.
 
 use crate::verdict::Arrival;
 
 /// Maximum number of periods; above it, periods become longer than a round trip.
-const MOST: u64 = 48;
+const PERIODS_MAX: u64 = 48;
 /// The settled tail has at least this fraction of the flow's bytes,
-const LEAST_ONE_IN: u64 = 4;
+const MIN_ONE_IN: u64 = 4;
 /// or this many bytes.
-const LEAST_BYTES: u64 = 12_000;
-/// Relative rate difference up to which two parts of a flow are alike, whatever the spread of the
-/// periods.
+const MIN_BYTES: u64 = 12_000;
+/// Relative rate difference up to which two parts of a flow are alike, regardless of the spread of
+/// the periods.
 const ALIKE: f64 = 0.125;
 
 /// Bytes that arrived in each of equally long periods from the first arrival on.
@@ -19,7 +19,7 @@ pub(super) struct Periods {
     first_ns: u64,
     /// Length of a period, ns.
     ns: u64,
-    /// Periods that are over when the last byte arrives.
+    /// Bytes of each period that is over when the last byte arrives.
     whole: Vec<u64>,
     /// Bytes of the period in which the last byte arrives.
     last: u64,
@@ -31,7 +31,7 @@ pub(super) struct Periods {
 pub(super) struct Settled {
     pub(super) bytes: u64,
     pub(super) ns: u64,
-    /// Relative error of the rate with respect to another such flow, at 90 % confidence.
+    /// Relative error of the rate, compared with another part of the flow, at 90 % confidence.
     pub(super) error: f64,
 }
 
@@ -39,9 +39,10 @@ impl Periods {
     /// Divides `arrivals` over a path of `trip_ns` into periods; `None` if there are fewer than
     /// two.
     pub(super) fn of(arrivals: &[Arrival], trip_ns: u64) -> Option<Self> {
-        let (first, last) = (arrivals.first()?, arrivals.last()?);
+        let first = arrivals.first()?;
+        let last = arrivals.last()?;
         let span_ns = last.at_ns.checked_sub(first.at_ns)?;
-        let ns = trip_ns.max(span_ns / MOST).max(1);
+        let ns = trip_ns.max(span_ns / PERIODS_MAX).max(1);
         let count = usize::try_from(span_ns / ns).ok().filter(|count| *count >= 2)?;
         let mut whole = vec![0_u64; count + 1];
         for arrival in arrivals {
@@ -60,17 +61,20 @@ impl Periods {
         self.span_ns
     }
 
-    /// Returns the rate of the final part in which periods are alike: from the beginning of one
-    /// burst to that of the last one, which the end of the file may have truncated.
+    /// Returns the bytes and the time of the final part in which periods are alike: from the
+    /// beginning of one burst to the beginning of the last burst. The last burst is excluded,
+    /// because the end of the file may have truncated it.
     pub(super) fn settled(&self, arrivals: &[Arrival], has_holes: bool) -> Option<Settled> {
         let last_ns = arrivals.last()?.at_ns;
-        let (from_ns, half) = (self.settled_ns(), self.ns / 2);
+        let from_ns = self.settled_ns();
+        let half = self.ns / 2;
         let near = [from_ns.saturating_sub(half), from_ns.saturating_add(half)];
         let after = || arrivals.iter().position(|one| one.at_ns >= from_ns);
         let start = burst(arrivals, near).or_else(after).unwrap_or(0);
         let end = burst(arrivals, [last_ns.saturating_sub(self.ns), last_ns])?;
         let burst = arrivals.get(start..=end)?;
-        let (first, last) = (burst.first()?, burst.last()?);
+        let first = burst.first()?;
+        let last = burst.last()?;
         let bytes = bytes_of(burst).saturating_sub(last.bytes);
         let ns = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)?;
         let error = error_of_mean(burst, has_holes);
@@ -85,7 +89,7 @@ impl Periods {
             let late = self.whole.get(from..).unwrap_or_default();
             late.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
         };
-        let is_enough = |from: &usize| sum(*from) >= (sum(0) / LEAST_ONE_IN).min(LEAST_BYTES);
+        let is_enough = |from: &usize| sum(*from) >= (sum(0) / MIN_ONE_IN).min(MIN_BYTES);
         // The slow part takes most of the time, so it begins in the first half. A congestion window
         // varies periodically.
         let latest = count / 2;
@@ -112,35 +116,40 @@ pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return UNKNOWN_ERROR };
     let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
     let all = bytes_of(arrivals).saturating_sub(last.bytes).max(1);
-    let part_of = |one: &Arrival| one.at_ns.saturating_sub(first.at_ns) / (span_ns / BURSTS).max(1);
-    let (mut sum, mut count, mut squares, mut weight) = (0_u64, 0_u64, 0.0, 0.0);
+    let part_of =
+        |one: &Arrival| one.at_ns.saturating_sub(first.at_ns) / (span_ns / BURST_GAP_ONE_IN).max(1);
+    let mut sum = 0_u64;
+    let mut count = 0_u64;
+    let mut squares = 0.0;
+    let mut weight = 0.0;
     for burst in arrivals.chunk_by(|one, next| part_of(one) == part_of(next)) {
         let Some(begin) = burst.first() else { continue };
         let bytes = bytes_of(burst);
         let elapsed = begin.at_ns.saturating_sub(first.at_ns) as f64 / span_ns as f64;
-        let come = [sum, sum.saturating_add(bytes)].map(|sum| sum as f64 / all as f64);
-        let [begin, end] = come.map(|come| (elapsed - come).powi(2));
+        let received = [sum, sum.saturating_add(bytes)].map(|sum| sum as f64 / all as f64);
+        let [begin, end] = received.map(|received| (elapsed - received).powi(2));
         squares += if has_holes { f64::min(begin, end) } else { begin } * bytes as f64;
         weight += bytes as f64;
         count += 1;
         sum = sum.saturating_add(bytes);
     }
     let free = (6.0 * squares / f64::max(weight, 1.0)).sqrt();
-    QUANTILE * free + FEW / count.saturating_sub(1).max(1) as f64
+    QUANTILE * free + SINGLE_BURST_ERROR / count.saturating_sub(1).max(1) as f64
 }
 
 /// Arrivals closer than this fraction of a flow form one burst.
-const BURSTS: u64 = 64;
+const BURST_GAP_ONE_IN: u64 = 64;
 /// The two-sided 90 % quantile of the normal distribution.
 const QUANTILE: f64 = 1.645;
 /// The error of a single burst.
-const FEW: f64 = 0.3;
+const SINGLE_BURST_ERROR: f64 = 0.3;
 /// The error without any burst.
 const UNKNOWN_ERROR: f64 = 0.5;
 
 /// Returns the time per byte in the second half of the time of `arrivals`, ns.
 pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let first = arrivals.first()?;
+    let last = arrivals.last()?;
     let half_ns = last.at_ns.checked_sub(first.at_ns)? / 2;
     let late = arrivals.iter().filter(|one| one.at_ns > first.at_ns + half_ns);
     let bytes = late.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
@@ -194,7 +203,8 @@ fn is_steady(periods: &[u64]) -> bool {
             return true;
         }
         let spread = (variance(late) * (1.0 / early.len() as f64 + 1.0 / late.len() as f64)).sqrt();
-        let (one, other) = (mean(early), mean(late));
+        let one = mean(early);
+        let other = mean(late);
         (one - other).abs() <= (2.0 * spread).max(ALIKE * other)
     })
 }
@@ -212,13 +222,13 @@ mod tests {
     #[test]
     fn even_arrivals_have_an_error_for_their_number_alone() {
         let few = arrivals((0..5).map(|at| (at * 10, 1_000)));
-        assert!((error_of_mean(&few, false) - FEW / 4.0).abs() < 1e-9);
+        assert!((error_of_mean(&few, false) - SINGLE_BURST_ERROR / 4.0).abs() < 1e-9);
         let many = arrivals((0..50).map(|at| (at * 10, 1_000)));
-        assert!((error_of_mean(&many, false) - FEW / 49.0).abs() < 1e-9);
+        assert!((error_of_mean(&many, false) - SINGLE_BURST_ERROR / 49.0).abs() < 1e-9);
     }
 
     #[test]
-    fn what_comes_at_once_behind_a_hole_makes_up_for_the_silence_before_it() {
+    fn a_burst_after_a_hole_compensates_for_the_silence_before_it() {
         // Packets every 10 ms, of which a third waits for a lost one.
         let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
         let seen = arrivals((0..60).map(|at| (late(at), 1_000)));

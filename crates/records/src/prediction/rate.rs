@@ -12,7 +12,7 @@
 
 use crate::verdict::Arrival;
 
-/// Higher rates cannot be measured here.
+/// Maximum rate that can be measured, bit/s.
 pub(super) const FASTEST_BPS: u64 = 1 << 40;
 
 /// Rate and window derived from the trains of a flow.
@@ -20,18 +20,19 @@ pub(super) const FASTEST_BPS: u64 = 1 << 40;
 pub(super) struct Train {
     /// Rate within the longest train, bit/s.
     pub(super) rate_bps: u64,
-    /// Bytes per round trip, if the last ones are alike: a window limits them.
+    /// Bytes per round trip, if the last round trips brought equal amounts: a window limits the
+    /// flow.
     pub(super) window_bytes: Option<u64>,
 }
 
 /// Minimum arrivals of a train.
-const FEWEST_ARRIVALS: usize = 4;
-/// A gap this many times as long as the usual one separates trains.
-const LONG_GAPS: u64 = 4;
-/// RFC 6928.
+const MIN_ARRIVALS: usize = 4;
+/// Minimum ratio of the gap between two trains to the usual gap.
+const TRAIN_GAP_FACTOR: u64 = 4;
+/// Initial congestion window in segments (RFC 6928).
 pub(super) const INITIAL_SEGMENTS: u64 = 10;
-/// This many round trips that bring equal amounts are not slow start.
-const ALIKE: u64 = 3;
+/// Number of round trips with equal amounts that excludes slow start.
+const ALIKE_ROUND_TRIPS: u64 = 3;
 
 /// Analyzes `arrivals` over a network of `trip_ns`, in segments of at most `mss_bytes`; `None` if
 /// they contain no train.
@@ -43,15 +44,16 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     let gaps: Vec<u64> = arrivals.windows(2).map(gap).collect();
     // Weighted by bytes, so that a run of small arrivals does not determine the usual gap.
     let usual_ns = usual(&gaps, arrivals)?;
-    let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(LONG_GAPS)).max(1);
+    let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(TRAIN_GAP_FACTOR)).max(1);
     let trains = arrivals
         .chunk_by(|before, after| after.at_ns.saturating_sub(before.at_ns) < between_ns)
-        .filter(|train| train.len() >= FEWEST_ARRIVALS);
+        .filter(|train| train.len() >= MIN_ARRIVALS);
     let longest = trains.max_by_key(|train| bytes_of(train))?;
     let rate_bps = rate_bps(longest)?;
-    let step_ns = trip_ns.max(usual_ns.saturating_mul(LONG_GAPS));
+    let step_ns = trip_ns.max(usual_ns.saturating_mul(TRAIN_GAP_FACTOR));
     let steady_bps = steady_bps(arrivals, step_ns, mss_bytes);
-    // A rate slightly below the link's is that of the link with its waits.
+    // A rate slightly below the rate of the link is the rate of a nearly full link, reduced by its
+    // idle time.
     let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
     let window = |steady: u64| {
         let bytes = u128::from(steady) * u128::from(trip_ns) / 8_000_000_000;
@@ -65,7 +67,8 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
 pub(super) fn line_bps(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let within = |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
     let most = within(arrivals)?;
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let first = arrivals.first()?;
+    let last = arrivals.last()?;
     let until = first.at_ns.saturating_add(last.at_ns.saturating_sub(first.at_ns) / 3 * 2);
     let count = arrivals.iter().take_while(|one| one.at_ns <= until).count();
     let early = within(arrivals.get(..count)?)?;
@@ -82,18 +85,18 @@ fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
         gaps.iter().copied().zip(arrivals.iter().skip(1).map(|arrival| arrival.bytes)).collect();
     pairs.sort_unstable();
     let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     let middle = pairs.iter().find(|(_, bytes)| {
-        so_far = so_far.saturating_add(*bytes);
-        so_far >= all.div_ceil(2)
+        cumulative_bytes = cumulative_bytes.saturating_add(*bytes);
+        cumulative_bytes >= all.div_ceil(2)
     });
     middle.map(|(gap, _)| *gap)
 }
 
-/// Returns the rate of the densest half of the second half of a train or, if it is short, of all of
-/// it except the first arrival.
+/// Returns the rate of the densest half of the second half of a train or, if the train is short, of
+/// all of the train except the first arrival.
 fn rate_bps(train: &[Arrival]) -> Option<u64> {
-    let rate = if train.len() >= 4 * FEWEST_ARRIVALS {
+    let rate = if train.len() >= 4 * MIN_ARRIVALS {
         densest_bps(train.get(train.len() / 2..)?)?
     } else {
         let (first, rest) = train.split_first()?;
@@ -111,12 +114,15 @@ fn rate_between(first: &Arrival, last: &Arrival, bytes: u64) -> Option<u64> {
 /// Returns the highest rate at which half of the bytes of `train` follow each other.
 fn densest_bps(train: &[Arrival]) -> Option<u64> {
     let half = bytes_of(train.get(1..)?) / 2;
-    let (mut end, mut bytes, mut best) = (train.iter(), 0_u64, None);
+    let mut end = train.iter();
+    let mut bytes = 0_u64;
+    let mut best = None;
     let mut last = end.next()?;
     for (first, next) in train.iter().zip(train.iter().skip(1)) {
         while bytes < half {
             let Some(more) = end.next() else { return best };
-            (last, bytes) = (more, bytes.saturating_add(more.bytes));
+            last = more;
+            bytes = bytes.saturating_add(more.bytes);
         }
         best = best.max(rate_between(first, last, bytes));
         bytes = bytes.saturating_sub(next.bytes);
@@ -124,19 +130,21 @@ fn densest_bps(train: &[Arrival]) -> Option<u64> {
     best
 }
 
-/// Returns the rate of the last steps of `step_ns` with their waits, bit/s, if each brought as much
-/// as the others and slow start is not the reason.
+/// Returns the rate of the last steps of `step_ns`, including the idle time in them, bit/s. `None`
+/// if the steps brought different amounts, or as much as slow start permits.
 fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64> {
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
-    let span = step_ns.checked_mul(ALIKE).filter(|span| *span > 0)?;
+    let first = arrivals.first()?;
+    let last = arrivals.last()?;
+    let span = step_ns.checked_mul(ALIKE_ROUND_TRIPS).filter(|span| *span > 0)?;
     let from = last.at_ns.checked_sub(span).filter(|from| *from >= first.at_ns)?;
     let within = |step: u64| {
         let begin = from.saturating_add(step * step_ns);
         let end = begin.saturating_add(step_ns);
-        let came = arrivals.iter().filter(|arrival| arrival.at_ns > begin && arrival.at_ns <= end);
-        came.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes))
+        let received_bytes =
+            arrivals.iter().filter(|arrival| arrival.at_ns > begin && arrival.at_ns <= end);
+        received_bytes.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes))
     };
-    let steps: Vec<u64> = (0..ALIKE).map(within).collect();
+    let steps: Vec<u64> = (0..ALIKE_ROUND_TRIPS).map(within).collect();
     let (least, most) = steps.iter().min().zip(steps.iter().max())?;
     let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let bits = u128::from(sum) * 8_000_000_000;
@@ -145,7 +153,7 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
     let before = arrivals.iter().filter(|arrival| arrival.at_ns <= from);
     let acknowledged = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
     let allowed = mss_bytes.saturating_mul(INITIAL_SEGMENTS).saturating_add(acknowledged);
-    let is_held_back = sum / ALIKE < allowed - allowed / 4;
+    let is_held_back = sum / ALIKE_ROUND_TRIPS < allowed - allowed / 4;
     (*least > 0 && most - least <= most / 4 && is_held_back).then_some(rate)
 }
 
@@ -204,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bucket_lets_pass_at_once_is_not_the_rate() {
+    fn a_token_bucket_burst_is_not_the_rate() {
         let mut arrivals: Vec<_> = (0..20).map(|_| Arrival { at_ns: 0, bytes: 1_000 }).collect();
         arrivals.extend(trains(&[(1, 40)]));
         assert_eq!(train(&arrivals, 10 * MS, 1_000).unwrap().rate_bps, 8_000_000);
@@ -218,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_arrivals_break_it(
+        fn no_arrivals_cause_a_panic(
             raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40),
             trip_ns: u64,
             mss_bytes: u64,

@@ -16,14 +16,15 @@ pub enum Phase {
     Before,
     /// From the request for a data connection until it was established.
     DataConnection,
-    /// From then until the command, for example while REST awaits its reply.
+    /// From the established data connection until the command, for example while REST awaits its
+    /// reply.
     UntilCommand,
     /// From the command to the reply that announces the transfer, or to the first byte if that is
     /// earlier.
     Command,
     /// TLS handshake on the data connection.
     DataTls,
-    /// From there to the first byte; for TFTP from the request.
+    /// From the end of the previous phase to the first byte; for TFTP from the request.
     FirstByte,
     /// From the first byte to the last.
     Data,
@@ -51,14 +52,14 @@ impl Phase {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Before => "file and commands before",
+            Self::Before => "before data connection",
             Self::DataConnection => "data connection",
-            Self::UntilCommand => "from there to the command",
+            Self::UntilCommand => "data connection to command",
             Self::Command => "command to its reply",
-            Self::DataTls => "TLS on the connection",
+            Self::DataTls => "TLS of data connection",
             Self::FirstByte => "wait for the first byte",
             Self::Data => "first to last byte",
-            Self::Confirmation => "last byte to its reply",
+            Self::Confirmation => "last byte to final reply",
             Self::Rest => "the rest",
         }
     }
@@ -68,20 +69,21 @@ impl Sample {
     /// Returns the known phases in order, and the remainder; the sum is exactly the total time.
     #[must_use]
     pub fn phases(&self) -> Vec<(Phase, u64)> {
-        let connected_at = self.data_connect_ns.map(|ns| after(self.before_ns.unwrap_or(0), ns));
+        let connected_at = self.data_connect_ns.map(|ns| after(self.setup_ns.unwrap_or(0), ns));
         let command_at = self.command_at_ns.or(connected_at).unwrap_or(0);
         let first_at = self.first_byte_ns.map(|ns| after(command_at, ns));
-        // A reply that is read after the first byte does not delimit the time between them.
+        // A reply that is read after the first byte does not delimit the time between command and
+        // first byte.
         let reply_at = self.command_ns.map(|ns| after(command_at, ns));
         let reply_at = reply_at.map(|at| at.min(first_at.unwrap_or(at)));
-        let begun_at = reply_at.max(connected_at).unwrap_or(command_at);
-        let secured_at = self.data_tls_ns.map(|ns| after(begun_at, ns));
+        let reply_or_connected_at = reply_at.max(connected_at).unwrap_or(command_at);
+        let secured_at = self.data_tls_ns.map(|ns| after(reply_or_connected_at, ns));
         let secured_at = secured_at.map(|at| at.min(first_at.unwrap_or(at)));
-        let data_from = first_at.or(secured_at).unwrap_or(begun_at);
+        let data_from = first_at.or(secured_at).unwrap_or(reply_or_connected_at);
         let last_at = self.data_ns.map(|ns| after(data_from, ns));
-        let confirmed_at = self.confirm_ns.map(|ns| after(last_at.unwrap_or(data_from), ns));
+        let confirmed_at = self.confirmation_ns.map(|ns| after(last_at.unwrap_or(data_from), ns));
         let marks = [
-            (Phase::Before, self.before_ns),
+            (Phase::Before, self.setup_ns),
             (Phase::DataConnection, connected_at),
             (Phase::UntilCommand, self.command_at_ns),
             (Phase::Command, reply_at),
@@ -90,7 +92,8 @@ impl Sample {
             (Phase::Data, last_at),
             (Phase::Confirmation, confirmed_at),
         ];
-        let (mut now, mut phases) = (0, Vec::new());
+        let mut now = 0;
+        let mut phases = Vec::new();
         for (phase, mark) in marks {
             let Some(mark) = mark else { continue };
             let mark = mark.clamp(now, self.total_ns);
@@ -106,16 +109,20 @@ fn after(mark_ns: u64, ns: u64) -> u64 {
     mark_ns.saturating_add(ns)
 }
 
-/// Returns the transfer of median time among those of `bytes` in `direction`, as the representative
-/// whose phases are displayed.
+/// Returns the transfer of median time among the transfers of `bytes` bytes in `direction`. It
+/// represents them: its phases are displayed.
 #[must_use]
-pub fn median_sample(samples: &[Sample], direction: Direction, bytes: u64) -> Option<&Sample> {
-    let mut those: Vec<&Sample> = samples
+pub(crate) fn median_sample(
+    samples: &[Sample],
+    direction: Direction,
+    bytes: u64,
+) -> Option<&Sample> {
+    let mut candidates: Vec<&Sample> = samples
         .iter()
-        .filter(|one| one.direction == direction && one.bytes == bytes && !one.is_beginning)
+        .filter(|one| one.direction == direction && one.bytes == bytes && !one.is_partial)
         .collect();
-    those.sort_by_key(|one| one.total_ns);
-    crate::statistics::nearest_rank(&those, 50).copied()
+    candidates.sort_by_key(|one| one.total_ns);
+    crate::statistics::nearest_rank(&candidates, 50).copied()
 }
 
 #[cfg(test)]
@@ -129,21 +136,21 @@ mod tests {
             direction: Direction::Received,
             bytes: 1_024,
             total_ns,
-            before_ns: before,
+            setup_ns: before,
             data_connect_ns: connect,
             command_at_ns: command_at,
             command_ns: command,
             data_tls_ns: tls,
             first_byte_ns: first_byte,
             data_ns: data,
-            confirm_ns: Some(40),
+            confirmation_ns: Some(40),
             cpu_ns: None,
-            is_beginning: false,
+            is_partial: false,
         }
     }
 
     #[test]
-    fn what_no_phase_has_is_the_rest() {
+    fn time_without_a_phase_is_the_rest() {
         let ns = [Some(10), Some(20), None, Some(30), None, Some(45), Some(100)];
         let wanted = [
             (Phase::Before, 10),
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_goes_out_before_the_data_connection_stands_is_not_counted_twice() {
+    fn a_command_sent_before_the_data_connection_is_open_is_not_counted_twice() {
         let ns = [Some(10), Some(140), Some(30), Some(200), None, Some(210), Some(50)];
         let wanted = [
             (Phase::Before, 10),
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_of_median_time_stands_for_its_size() {
+    fn a_size_is_represented_by_its_sample_of_median_time() {
         let samples = [300, 100, 200].map(|total| sample(total, [None; 7]));
         let median = median_sample(&samples, Direction::Received, 1_024);
         assert_eq!(median.map(|one| one.total_ns), Some(200));

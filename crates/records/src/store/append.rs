@@ -2,15 +2,15 @@
 //! roll-ups.
 
 use super::query::{NARROW, narrow};
-use super::rollup::{Cell, Class, began_unix_ns, measures};
+use super::rollup::{Cell, Class, measures, start_unix_ns};
 use super::{Store, StoreError};
-use crate::tally::{Measures, Tally};
+use crate::aggregate::{Aggregate, Measures};
 use crate::transfer::{Transfer, compact};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 
-/// Maximum number of words cached; the cache is cleared above it.
-const WORDS_MAX: usize = 1 << 16;
+/// Maximum number of strings cached; the cache is cleared above it.
+const STRINGS_MAX: usize = 1 << 16;
 
 /// Result of an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store cannot be written; then none of them is added.
+    /// Returns an error if the store cannot be written; then none of `transfers` is added.
     pub fn append(&mut self, transfers: &[Transfer]) -> Result<Appended, StoreError> {
         self.append_and(transfers, |_| Ok(()))
     }
@@ -37,17 +37,17 @@ impl Store {
         transfers: &[Transfer],
         also: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>,
     ) -> Result<Appended, StoreError> {
-        if self.words.len() > WORDS_MAX {
-            self.words.clear();
+        if self.strings.len() > STRINGS_MAX {
+            self.strings.clear();
         }
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior)?;
-        let result = write(&transaction, &mut self.words, transfers)
+        let result = write(&transaction, &mut self.strings, transfers)
             .and_then(|appended| also(&transaction).map(|()| appended))
             .and_then(|appended| transaction.commit().map(|()| appended).map_err(Into::into));
         if result.is_err() {
-            // The rollback has invalidated the numbers of words that this transaction added.
-            self.words.clear();
+            // The rollback has invalidated the numbers of strings that this transaction added.
+            self.strings.clear();
         }
         result
     }
@@ -55,12 +55,12 @@ impl Store {
 
 fn write(
     transaction: &Transaction<'_>,
-    words: &mut BTreeMap<Vec<u8>, u32>,
+    strings: &mut BTreeMap<Vec<u8>, u32>,
     transfers: &[Transfer],
 ) -> Result<Appended, StoreError> {
     let mut appended = Appended::default();
-    // Boxed, because a tally is large and the map moves its values.
-    let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
+    // Boxed, because an aggregate is large and the map moves its values.
+    let mut cells: BTreeMap<Cell, Box<Aggregate>> = BTreeMap::new();
     let mut insert = transaction.prepare_cached(
         "INSERT OR IGNORE INTO transfer(record_id, start_unix_ns, host, user, role, command,
          representation, byte_size, outcome, bits, real_ns, cpu_ns, limited)
@@ -69,14 +69,14 @@ fn write(
     let mut detail = transaction.prepare_cached("INSERT INTO detail VALUES (?1, ?2)")?;
     for transfer in transfers {
         let class = Class::of(transfer);
-        let host = word(transaction, words, &transfer.far_host().unwrap_or_default())?;
+        let host = string_id(transaction, strings, &transfer.remote_host().unwrap_or_default())?;
         let user = transfer.identity.user.as_ref().map(|user| user.as_bytes());
-        let user = word(transaction, words, user.unwrap_or_default())?;
+        let user = string_id(transaction, strings, user.unwrap_or_default())?;
         let measures = measures(transfer);
         let Measures { bits, real_ns, cpu_ns, limit } = measures;
         let is_new = insert.execute(params![
             transfer.record_id.0.to_be_bytes(),
-            began_unix_ns(transfer).map(u64::cast_signed),
+            start_unix_ns(transfer).map(u64::cast_signed),
             host,
             user,
             class.role,
@@ -106,13 +106,13 @@ fn write(
 
 /// Rebuilds all roll-ups from the rows.
 pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
+    let mut cells: BTreeMap<Cell, Box<Aggregate>> = BTreeMap::new();
     let mut select = transaction.prepare(&format!("SELECT {NARROW} FROM transfer t"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let (place, measures) = narrow(row)?;
+        let (row_key, measures) = narrow(row)?;
         let id = row.get::<_, i64>(0)?.cast_unsigned();
-        for cell in Cell::of(place.class, place.host, place.user) {
+        for cell in Cell::of(row_key.class, row_key.host, row_key.user) {
             cells.entry(cell).or_default().add(id, &measures);
         }
     }
@@ -120,38 +120,39 @@ pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreEr
     write_cells(transaction, cells)
 }
 
-/// Merges the tallies of `cells` into those in the store.
+/// Merges the aggregates of `cells` into the aggregates in the store.
 fn write_cells(
     transaction: &Transaction<'_>,
-    cells: BTreeMap<Cell, Box<Tally>>,
+    cells: BTreeMap<Cell, Box<Aggregate>>,
 ) -> Result<(), StoreError> {
     let mut select =
         transaction.prepare_cached("SELECT tally FROM rollup WHERE view = ?1 AND key = ?2")?;
     let mut replace =
         transaction.prepare_cached("INSERT OR REPLACE INTO rollup VALUES (?1, ?2, ?3)")?;
-    for (cell, mut tally) in cells {
-        let (view, key) = (cell.view as u8, cell.key());
+    for (cell, mut aggregate) in cells {
+        let view = cell.view as u8;
+        let key = cell.key();
         let mut rows = select.query(params![view, key])?;
         if let Some(row) = rows.next()? {
             let bytes = row.get_ref(0)?.as_blob().map_err(|_| StoreError::Damaged)?;
-            tally.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
+            aggregate.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
         }
         drop(rows);
-        replace.execute(params![view, key, tally.encode()])?;
+        replace.execute(params![view, key, aggregate.encode()])?;
     }
     Ok(())
 }
 
-/// Returns the number of a word, assigning one if needed; the empty word has number 0.
-fn word(
+/// Returns the number of a string, assigning one if needed; the empty string has number 0.
+fn string_id(
     transaction: &Transaction<'_>,
-    words: &mut BTreeMap<Vec<u8>, u32>,
+    strings: &mut BTreeMap<Vec<u8>, u32>,
     text: &[u8],
 ) -> Result<u32, StoreError> {
     if text.is_empty() {
         return Ok(0);
     }
-    if let Some(number) = words.get(text) {
+    if let Some(number) = strings.get(text) {
         return Ok(*number);
     }
     let mut select = transaction.prepare_cached("SELECT id FROM word WHERE text = ?1")?;
@@ -162,6 +163,6 @@ fn word(
             u32::try_from(transaction.last_insert_rowid()).map_err(|_| StoreError::Damaged)?
         }
     };
-    words.insert(text.to_vec(), number);
+    strings.insert(text.to_vec(), number);
     Ok(number)
 }

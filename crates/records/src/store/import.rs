@@ -25,14 +25,14 @@ pub struct Imported {
 }
 
 impl Store {
-    /// Adds all complete lines of the journal in `folder` that were not read before.
+    /// Adds all complete lines of the journal in `directory` that were not read before.
     ///
     /// # Errors
     ///
     /// Returns an error if the journal cannot be read or the store cannot be written; records added
     /// before the error stay.
-    pub fn import(&mut self, folder: &Path) -> Result<Imported, StoreError> {
-        self.import_with(folder, |_| {})
+    pub fn import(&mut self, directory: &Path) -> Result<Imported, StoreError> {
+        self.import_with(directory, |_| {})
     }
 
     /// Like [`Self::import`], and calls `progress` after each transaction with the totals so far.
@@ -40,13 +40,13 @@ impl Store {
     /// # Errors
     ///
     /// Returns the errors of [`Self::import`].
-    pub fn import_with(
+    pub(crate) fn import_with(
         &mut self,
-        folder: &Path,
+        directory: &Path,
         mut progress: impl FnMut(Imported),
     ) -> Result<Imported, StoreError> {
         let mut imported = Imported::default();
-        for segment in segments(folder)? {
+        for segment in segments(directory)? {
             self.import_segment(&segment, &mut imported, &mut progress)?;
         }
         Ok(imported)
@@ -62,14 +62,15 @@ impl Store {
         let len = file.metadata()?.len();
         let mut head = vec![0; HEAD_BYTES.min(usize::try_from(len).unwrap_or(HEAD_BYTES))];
         file.read_exact_at(&mut head, 0)?;
-        let begin = self.end_of(segment.number, &head, len)?;
+        let begin = self.saved_offset(segment.number, &head, len)?;
         if begin == len {
             return Ok(());
         }
-        let (mut batch, mut end) = (Vec::new(), begin);
+        let mut batch = Vec::new();
+        let mut end = begin;
         let mut pass = |store: &mut Self, batch: &mut Vec<Transfer>, unreadable, end: u64| {
             let appended = store.append_and(batch, |transaction| {
-                remember(transaction, segment.number, &head, end)
+                save_offset(transaction, segment.number, &head, end)
             })?;
             batch.clear();
             imported.new += appended.new;
@@ -98,9 +99,9 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the offset up to which the segment was read, or 0 if the file is not the one that
-    /// was read.
-    fn end_of(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
+    /// Returns the offset up to which the segment `number` was read; 0 if `head` and `len` show
+    /// that another file was read.
+    fn saved_offset(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
         let select = "SELECT head, end FROM segment WHERE number = ?1";
         let known = self.connection.query_row(select, [number.cast_signed()], |row| {
             Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
@@ -111,7 +112,7 @@ impl Store {
     }
 }
 
-fn remember(
+fn save_offset(
     transaction: &Transaction<'_>,
     number: u64,
     head: &[u8],

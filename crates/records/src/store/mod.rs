@@ -2,7 +2,7 @@
 //!
 //! `transfer` has a narrow row for each record, with the columns that queries filter by; `detail`
 //! has the complete record in the format of [`compact`](crate::transfer::compact); `rollup` has the
-//! tallies, updated in the same transaction as the rows; `word` has the names of hosts and users
+//! aggregates, updated in the same transaction as the rows; `word` has the names of hosts and users
 //! once each; `segment` has the read offset of each journal file. No statistic replaces a record.
 //!
 //! A record is identified by its `record_id`: a duplicate, from a journal that is read again after
@@ -10,7 +10,7 @@
 //! up to it, so anything that a crash loses is read from the journal again.
 //!
 //! In a store of schema 1, the fastest transfer of a roll-up may be one of negligible duration. Its
-//! roll-ups are rebuilt from the rows when it is opened for writing.
+//! roll-ups are rebuilt from the rows when the store is opened for writing.
 //!
 //! Numbers above 2^63 are stored as negative SQLite integers. File access is the only I/O of this
 //! module; it uses no network and no clock.
@@ -22,7 +22,7 @@ mod rollup;
 
 pub use append::Appended;
 pub use import::Imported;
-pub use query::{Axis, Filter, Key, Moved, Source, Subset};
+pub use query::{Axis, Filter, Key, Source, Subset, TransferContent};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
@@ -62,15 +62,15 @@ const TABLES: &str = "
 pub enum StoreError {
     /// The file exists but is not a store of transfers.
     NotAStore,
-    /// A later version created it.
+    /// A later version of this program created the store.
     LaterSchema(i64),
-    /// Permission to read or write it is missing.
+    /// Permission to read or write the store is missing.
     NotPermitted,
     /// The store, or the directory for it, does not exist.
-    NotThere,
+    NotFound,
     /// Another process held the write lock for too long.
     Busy,
-    /// A tally or a record in it cannot be decoded.
+    /// An aggregate or a record in the store cannot be decoded.
     Damaged,
     /// The journal cannot be read.
     Journal(std::io::Error),
@@ -81,15 +81,15 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAStore => f.write_str("it is no store of transfers"),
+            Self::NotAStore => f.write_str("the file is not a store of transfers"),
             Self::LaterSchema(found) => {
-                write!(f, "it has schema {found}, and this version knows up to {STORE_SCHEMA}")
+                write!(f, "its schema is {found}; this version reads schemas up to {STORE_SCHEMA}")
             }
             Self::NotPermitted => f.write_str("permission denied"),
-            Self::NotThere => f.write_str("no such file or folder"),
-            Self::Busy => f.write_str("another process writes to it and does not end"),
-            Self::Damaged => f.write_str("it is damaged"),
-            Self::Journal(error) => write!(f, "its journal cannot be read: {error}"),
+            Self::NotFound => f.write_str("no such file or directory"),
+            Self::Busy => f.write_str("another process holds the write lock"),
+            Self::Damaged => f.write_str("an entry of the store is damaged"),
+            Self::Journal(error) => write!(f, "the journal cannot be read: {error}"),
             Self::Sqlite(error) => error.fmt(f),
         }
     }
@@ -119,8 +119,8 @@ impl From<std::io::Error> for StoreError {
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
-    /// Cache of words and their numbers.
-    words: BTreeMap<Vec<u8>, u32>,
+    /// Cache of host and user names and their numbers.
+    strings: BTreeMap<Vec<u8>, u32>,
 }
 
 impl Store {
@@ -128,20 +128,20 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be opened or created, is not a store, or is one of a later
-    /// version.
+    /// Returns an error if the store cannot be opened or created, is not a store of transfers, or
+    /// was created by a later version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = Connection::open(path).map_err(|error| {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            why_not_open(error, folder.unwrap_or(Path::new(".")))
+            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            open_error(error, directory.unwrap_or(Path::new(".")))
         })?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let mut store = Self { connection, words: BTreeMap::new() };
+        let mut store = Self { connection, strings: BTreeMap::new() };
         if store.is_new()? {
-            store.make()?;
+            store.create()?;
         }
         if store.check()? < STORE_SCHEMA {
-            store.renew()?;
+            store.upgrade()?;
         }
         store.connection.pragma_update(None, "synchronous", "NORMAL")?;
         store.connection.pragma_update(None, "cache_size", CACHE_KIB)?;
@@ -154,7 +154,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be opened, is not a store, or is one of a later version.
+    /// Returns an error if the store cannot be opened, is not a store of transfers, or was created
+    /// by a later version.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let is_open = path.with_extension("sqlite-wal").exists();
         let name = percent_encoded(path.as_os_str().as_encoded_bytes());
@@ -165,9 +166,9 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(format!("file:{name}?{rest}"), flags)
-            .map_err(|error| why_not_open(error, path))?;
+            .map_err(|error| open_error(error, path))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let store = Self { connection, words: BTreeMap::new() };
+        let store = Self { connection, strings: BTreeMap::new() };
         store.check()?;
         Ok(store)
     }
@@ -177,12 +178,12 @@ impl Store {
         Ok(self.connection.query_row(count, [], |row| row.get::<_, i64>(0))? == 0)
     }
 
-    fn make(&mut self) -> Result<(), StoreError> {
+    fn create(&mut self) -> Result<(), StoreError> {
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let count = "SELECT count(*) FROM sqlite_schema";
-        // Another process may have created it in the meantime.
+        // Another process may have created the tables in the meantime.
         if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -192,7 +193,7 @@ impl Store {
     }
 
     /// Rebuilds the roll-ups of an earlier schema.
-    fn renew(&mut self) -> Result<(), StoreError> {
+    fn upgrade(&mut self) -> Result<(), StoreError> {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         append::roll_up_again(&transaction)?;
@@ -229,13 +230,13 @@ fn percent_encoded(path: &[u8]) -> String {
 }
 
 /// Maps SQLite's "cannot open" to a more specific error, from the state of the file or directory
-/// `place`.
-fn why_not_open(error: rusqlite::Error, place: &Path) -> StoreError {
+/// `path`.
+fn open_error(error: rusqlite::Error, path: &Path) -> StoreError {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();
     }
-    match std::fs::metadata(place) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => StoreError::NotThere,
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => StoreError::NotFound,
         _ => StoreError::NotPermitted,
     }
 }

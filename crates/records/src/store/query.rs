@@ -1,13 +1,13 @@
-//! Queries: subsets of transfers and their tallies, and the transfers themselves.
+//! Queries: subsets of transfers and their aggregates, and the transfers themselves.
 //!
-//! A tally comes from the roll-ups if they suffice: if the time range is in whole days, and the
-//! query uses neither both host and user, nor one of them together with sizes. Otherwise the narrow
-//! rows are read, which takes some seconds for ten million. Both give exactly the same result.
+//! An aggregate comes from the roll-ups if the time range is in whole days, and the query does not
+//! use two of host, user and size together. Otherwise the narrow rows are read, which takes some
+//! seconds for ten million rows. Both sources give exactly the same result.
 
 use super::rollup::{Cell, Class, NO_DAY, NO_SIZE, View};
 use super::{Store, StoreError};
+use crate::aggregate::{Aggregate, Measures};
 use crate::calendar::NS_PER_DAY;
-use crate::tally::{Measures, Tally};
 use crate::transfer::{Command, Limit, Outcome, Role, Transfer, Type, compact};
 use rusqlite::{Row, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,21 +31,21 @@ pub struct Filter {
     /// Outcomes; empty means all.
     pub outcomes: Vec<Outcome>,
     /// Kind of data transferred.
-    pub moved: Option<Moved>,
+    pub content: Option<TransferContent>,
 }
 
 /// Kind of data that a transfer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum TransferContent {
     /// Files and mail.
     Files,
     /// Directory listings.
     Listings,
 }
 
-impl Moved {
-    /// Returns whether the command with this code transfers that kind of data.
-    fn is_by(self, code: u8) -> bool {
+impl TransferContent {
+    /// Returns whether the command with this code transfers data of kind `self`.
+    fn includes_command(self, code: u8) -> bool {
         let is_listing = Command::from_code(code).is_some_and(Command::is_listing);
         is_listing == (self == Self::Listings)
     }
@@ -105,16 +105,16 @@ pub enum Key {
     Outcome(Option<Outcome>),
 }
 
-/// A subset of transfers and its tally.
+/// A subset of transfers and its aggregate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subset {
     /// Property value that the transfers share.
     pub key: Key,
-    /// Their tally.
-    pub tally: Tally,
+    /// Aggregate of the transfers.
+    pub aggregate: Aggregate,
 }
 
-/// Source of a tally.
+/// Source of an aggregate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The roll-ups if they suffice, otherwise the records.
@@ -124,7 +124,7 @@ pub enum Source {
     Records,
 }
 
-/// A filter with its name patterns resolved to word numbers.
+/// A filter with its name patterns resolved to string numbers.
 struct Resolved<'a> {
     filter: &'a Filter,
     hosts: Option<BTreeSet<u32>>,
@@ -132,7 +132,7 @@ struct Resolved<'a> {
 }
 
 /// Properties of one cell or transfer that queries filter by.
-pub(super) struct Place {
+pub(super) struct RowKey {
     pub(super) class: Class,
     pub(super) host: u32,
     pub(super) user: u32,
@@ -154,10 +154,10 @@ impl Store {
         source: Source,
     ) -> Result<Vec<Vec<Subset>>, StoreError> {
         let resolved = self.resolve(filter)?;
-        let mut groups: Vec<BTreeMap<Group, Tally>> = vec![BTreeMap::new(); axes.len()];
+        let mut groups: Vec<BTreeMap<Group, Aggregate>> = vec![BTreeMap::new(); axes.len()];
         for view in [Some(View::Class), Some(View::Host), Some(View::User), None] {
             let is_of_view = |axis: &Axis| resolved.view(*axis, source) == view;
-            let mut chosen: Vec<(Axis, &mut BTreeMap<Group, Tally>)> = axes
+            let mut chosen: Vec<(Axis, &mut BTreeMap<Group, Aggregate>)> = axes
                 .iter()
                 .copied()
                 .zip(&mut groups)
@@ -169,19 +169,20 @@ impl Store {
                 None => self.add_rows(&resolved, &mut chosen)?,
             }
         }
-        let words = if axes.iter().any(|axis| matches!(axis, Axis::Host | Axis::User)) {
-            self.words()?
+        let strings = if axes.iter().any(|axis| matches!(axis, Axis::Host | Axis::User)) {
+            self.strings()?
         } else {
             BTreeMap::new()
         };
         let named = axes.iter().zip(groups).map(|(axis, groups)| {
-            let subset = |(group, tally)| Subset { key: key(*axis, group, &words), tally };
+            let subset =
+                |(group, aggregate)| Subset { key: key(*axis, group, &strings), aggregate };
             groups.into_iter().map(subset).collect()
         });
         Ok(named.collect())
     }
 
-    /// Returns the newest `count` transfers with their numbers, the oldest of them first.
+    /// Returns the newest `count` transfers with their numbers, in ascending order of their start.
     ///
     /// # Errors
     ///
@@ -201,18 +202,18 @@ impl Store {
         Ok(found)
     }
 
-    /// Passes every matching transfer with its number to `give`, in the order in which they were
-    /// added.
+    /// Passes every matching transfer with its number to `callback`, in the order in which they
+    /// were added.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store cannot be read, and the error of `give`.
+    /// Returns an error if the store cannot be read, and the error of `callback`.
     pub fn for_each<E: From<StoreError>>(
         &self,
         filter: &Filter,
-        give: impl FnMut(u64, Transfer) -> Result<(), E>,
+        callback: impl FnMut(u64, Transfer) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.each(filter, "ORDER BY t.id", give)
+        self.each(filter, "ORDER BY t.id", callback)
     }
 
     /// Returns the transfer with the number `id`.
@@ -232,7 +233,7 @@ impl Store {
         &self,
         filter: &Filter,
         order: &str,
-        mut give: impl FnMut(u64, Transfer) -> Result<(), E>,
+        mut callback: impl FnMut(u64, Transfer) -> Result<(), E>,
     ) -> Result<(), E> {
         let (conditions, values) = self.resolve(filter)?.conditions();
         let select = format!(
@@ -243,37 +244,37 @@ impl Store {
         let mut rows = select.query(params_from_iter(values)).map_err(StoreError::from)?;
         while let Some(row) = rows.next().map_err(StoreError::from)? {
             let id = row.get::<_, i64>(0).map_err(StoreError::from)?;
-            give(id.cast_unsigned(), decoded(row, 1)?)?;
+            callback(id.cast_unsigned(), decoded(row, 1)?)?;
         }
         Ok(())
     }
 
     fn resolve<'a>(&self, filter: &'a Filter) -> Result<Resolved<'a>, StoreError> {
-        let words = match (&filter.host, &filter.user) {
+        let strings = match (&filter.host, &filter.user) {
             (None, None) => BTreeMap::new(),
-            _ => self.words()?,
+            _ => self.strings()?,
         };
         let numbers = |pattern: &Option<String>| {
             pattern.as_ref().map(|pattern| {
-                let is_meant =
-                    |(_, word): &(&u32, &Vec<u8>)| matches(pattern.as_bytes(), word.as_slice());
-                words.iter().filter(is_meant).map(|(number, _)| *number).collect()
+                let is_match =
+                    |(_, string): &(&u32, &Vec<u8>)| matches(pattern.as_bytes(), string.as_slice());
+                strings.iter().filter(is_match).map(|(number, _)| *number).collect()
             })
         };
         Ok(Resolved { filter, hosts: numbers(&filter.host), users: numbers(&filter.user) })
     }
 
-    fn words(&self) -> Result<BTreeMap<u32, Vec<u8>>, StoreError> {
+    fn strings(&self) -> Result<BTreeMap<u32, Vec<u8>>, StoreError> {
         let mut select = self.connection.prepare_cached("SELECT id, text FROM word")?;
-        let words = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(words.collect::<Result<_, _>>()?)
+        let strings = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(strings.collect::<Result<_, _>>()?)
     }
 
     fn add_cells(
         &self,
         view: View,
         resolved: &Resolved<'_>,
-        chosen: &mut [(Axis, &mut BTreeMap<Group, Tally>)],
+        chosen: &mut [(Axis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let select = "SELECT key, tally FROM rollup WHERE view = ?1";
         let mut select = self.connection.prepare_cached(select)?;
@@ -286,14 +287,14 @@ impl Store {
                 View::Host => (cell.owner, 0),
                 View::User => (0, cell.owner),
             };
-            let place = Place { class: cell.class, host, user };
-            if !resolved.is_meant(&place) {
+            let row_key = RowKey { class: cell.class, host, user };
+            if !resolved.is_match(&row_key) {
                 continue;
             }
-            let tally = blob(1)?;
+            let aggregate = blob(1)?;
             for (axis, groups) in chosen.iter_mut() {
-                let sum = groups.entry(group(*axis, &place)).or_default();
-                sum.merge_encoded(tally).ok_or(StoreError::Damaged)?;
+                let sum = groups.entry(group(*axis, &row_key)).or_default();
+                sum.merge_encoded(aggregate).ok_or(StoreError::Damaged)?;
             }
         }
         Ok(())
@@ -302,17 +303,17 @@ impl Store {
     fn add_rows(
         &self,
         resolved: &Resolved<'_>,
-        chosen: &mut [(Axis, &mut BTreeMap<Group, Tally>)],
+        chosen: &mut [(Axis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let (conditions, values) = resolved.conditions();
         let select = format!("SELECT {NARROW} FROM transfer t WHERE {conditions}");
         let mut select = self.connection.prepare(&select)?;
         let mut rows = select.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            let (place, measures) = narrow(row)?;
+            let (row_key, measures) = narrow(row)?;
             let id = row.get::<_, i64>(0)?.cast_unsigned();
             for (axis, groups) in chosen.iter_mut() {
-                groups.entry(group(*axis, &place)).or_default().add(id, &measures);
+                groups.entry(group(*axis, &row_key)).or_default().add(id, &measures);
             }
         }
         Ok(())
@@ -339,31 +340,31 @@ impl Resolved<'_> {
     }
 
     /// Returns whether a cell matches; time limits are whole days.
-    fn is_meant(&self, place: &Place) -> bool {
-        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, moved, .. } =
+    fn is_match(&self, row_key: &RowKey) -> bool {
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, content, .. } =
             self.filter;
-        let class = &place.class;
-        let began = || u64::from(class.day).saturating_mul(NS_PER_DAY);
+        let class = &row_key.class;
+        let start = || u64::from(class.day).saturating_mul(NS_PER_DAY);
         let has_day = class.day != NO_DAY || (since_unix_ns.is_none() && until_unix_ns.is_none());
         let is_one_of = |set: &Option<BTreeSet<u32>>, number| {
             set.as_ref().is_none_or(|set| set.contains(&number))
         };
         has_day
-            && since_unix_ns.is_none_or(|since| began() >= since)
-            && until_unix_ns.is_none_or(|until| began() < until)
+            && since_unix_ns.is_none_or(|since| start() >= since)
+            && until_unix_ns.is_none_or(|until| start() < until)
             && role.is_none_or(|role| role.code() == class.role)
             && (commands.is_empty() || commands.iter().any(|one| one.code() == class.command))
-            && moved.is_none_or(|moved| moved.is_by(class.command))
+            && content.is_none_or(|content| content.includes_command(class.command))
             && (outcomes.is_empty() || outcomes.iter().any(|one| one.code() == class.outcome))
-            && is_one_of(&self.hosts, place.host)
-            && is_one_of(&self.users, place.user)
+            && is_one_of(&self.hosts, row_key.host)
+            && is_one_of(&self.users, row_key.user)
     }
 
     /// Returns the SQL conditions for rows `t` of `transfer`, and their values.
     fn conditions(&self) -> (String, Vec<i64>) {
         let mut text = "1".to_owned();
         let mut values = Vec::new();
-        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, moved, .. } =
+        let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, content, .. } =
             self.filter;
         for (time, condition) in [
             (since_unix_ns, " AND t.start_unix_ns >= ?"),
@@ -385,10 +386,13 @@ impl Resolved<'_> {
         if !commands.is_empty() {
             any_of("command", &mut commands.iter().map(|command| command.code().into()));
         }
-        if let Some(moved) = moved {
+        if let Some(content) = content {
             // Transfers of an unknown command are not listings.
             let all = std::iter::once(0).chain(Command::ALL.iter().map(|one| one.code()));
-            any_of("command", &mut all.filter(|code| moved.is_by(*code)).map(u32::from));
+            any_of(
+                "command",
+                &mut all.filter(|code| content.includes_command(*code)).map(u32::from),
+            );
         }
         if !outcomes.is_empty() {
             any_of("outcome", &mut outcomes.iter().map(|outcome| outcome.code().into()));
@@ -402,10 +406,10 @@ impl Resolved<'_> {
     }
 }
 
-/// Splits a narrow row into the filter properties and the values that enter a tally.
-pub(super) fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
+/// Splits a narrow row into the filter properties and the values that enter an aggregate.
+pub(super) fn narrow(row: &Row<'_>) -> Result<(RowKey, Measures), StoreError> {
     let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
-    let day = number(1)?.and_then(|began| u32::try_from(began / NS_PER_DAY).ok());
+    let day = number(1)?.and_then(|start| u32::try_from(start / NS_PER_DAY).ok());
     let bits = number(9)?;
     let class = Class {
         day: day.unwrap_or(NO_DAY),
@@ -418,7 +422,7 @@ pub(super) fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
     };
     let limit = Limit::from_code(row.get(12)?);
     let measures = Measures { bits, real_ns: number(10)?, cpu_ns: number(11)?, limit };
-    Ok((Place { class, host: row.get(2)?, user: row.get(3)? }, measures))
+    Ok((RowKey { class, host: row.get(2)?, user: row.get(3)? }, measures))
 }
 
 fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {
@@ -426,9 +430,9 @@ fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {
     compact::decode(bytes).ok_or(StoreError::Damaged)
 }
 
-/// Returns the sort key of the subset by `axis` that `place` is in; unknown values come last.
-fn group(axis: Axis, place: &Place) -> Group {
-    let Place { class, host, user } = place;
+/// Returns the sort key of the subset by `axis` that `row_key` is in; unknown values come last.
+fn group(axis: Axis, row_key: &RowKey) -> Group {
+    let RowKey { class, host, user } = row_key;
     let last = |code: u8| if code == 0 { u32::MAX } else { code.into() };
     let command = Command::from_code(class.command);
     let to_server = command.map_or(u32::MAX, |command| command.is_to_server().into());
@@ -453,7 +457,7 @@ fn group(axis: Axis, place: &Place) -> Group {
 }
 
 /// Returns the subset by `axis` that a sort key identifies.
-fn key(axis: Axis, group: Group, words: &BTreeMap<u32, Vec<u8>>) -> Key {
+fn key(axis: Axis, group: Group, strings: &BTreeMap<u32, Vec<u8>>) -> Key {
     let [first, second, third] = group;
     let code = |number: u32| u8::try_from(number).unwrap_or(0);
     let flag = |number: u32| (number < 2).then_some(number == 1);
@@ -470,8 +474,8 @@ fn key(axis: Axis, group: Group, words: &BTreeMap<u32, Vec<u8>>) -> Key {
             bits(first),
             Type::from_code(code(second)),
         ),
-        Axis::Host => Key::Host(words.get(&first).cloned()),
-        Axis::User => Key::User(words.get(&first).cloned()),
+        Axis::Host => Key::Host(strings.get(&first).cloned()),
+        Axis::User => Key::User(strings.get(&first).cloned()),
         Axis::Day => Key::Day((first != NO_DAY).then(|| u64::from(first) * NS_PER_DAY)),
         Axis::Size => Key::Size((first != u32::MAX).then_some(first)),
         Axis::Command => Key::Command(Command::from_code(code(first))),
@@ -500,7 +504,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn a_star_stands_for_any_letters_and_nothing_else_does() {
+    fn an_asterisk_matches_any_characters_and_nothing_else_does() {
         let is_match = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
         assert!(is_match("mit-ml", "mit-ml") && is_match("mit-*", "mit-ml"));
         assert!(is_match("*", "") && is_match("*ten*a", "bbn-tenexa") && is_match("a*a", "aa"));

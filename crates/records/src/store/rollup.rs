@@ -1,13 +1,13 @@
 //! Roll-ups: the totals of the transfers of each class, updated as they are added.
 //!
 //! A cell is a day, a program, a command, a type, a byte size, an outcome and a size class, and has
-//! the [`Tally`](crate::tally::Tally) of its transfers. There are three views: all transfers by
-//! class; by host and class; by user and class. The last two omit the size, because with it there
-//! would be almost as many cells as transfers. A query is answered from the first view that has all
-//! the properties it uses.
+//! the [`Aggregate`](crate::aggregate::Aggregate) of its transfers. There are three views: all
+//! transfers by class; by host and class; by user and class. The views by host and by user omit the
+//! size, because with the size they would have almost as many cells as there are transfers. A query
+//! is answered from the first view that has all the properties it uses.
 
+use crate::aggregate::Measures;
 use crate::calendar::NS_PER_DAY;
-use crate::tally::Measures;
 use crate::transfer::{Command, Outcome, Role, Transfer, Type};
 
 /// Day of a transfer whose start time is unknown.
@@ -25,14 +25,14 @@ pub(super) struct Class {
     pub(super) representation: u8,
     pub(super) byte_size: u16,
     pub(super) outcome: u8,
-    /// Number of binary digits of its number of bits.
+    /// Number of binary digits of the number of bits of the file.
     pub(super) size: u8,
 }
 
 /// Property besides the class by which a view is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum View {
-    /// None.
+    /// No further property.
     Class = 1,
     /// The remote host.
     Host = 2,
@@ -44,7 +44,7 @@ pub(super) enum View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cell {
     pub(super) view: View,
-    /// Word number of the host or user; 0 in the view that has neither.
+    /// String number of the host or user; 0 in the view that has neither.
     pub(super) owner: u32,
     pub(super) class: Class,
 }
@@ -52,7 +52,7 @@ pub(super) struct Cell {
 impl Class {
     /// Returns the class of `transfer`.
     pub(super) fn of(transfer: &Transfer) -> Self {
-        let day = began_unix_ns(transfer).map(|began| began / NS_PER_DAY);
+        let day = start_unix_ns(transfer).map(|start| start / NS_PER_DAY);
         Self {
             day: day.and_then(|day| u32::try_from(day).ok()).unwrap_or(NO_DAY),
             role: transfer.identity.role.map_or(0, Role::code),
@@ -115,11 +115,11 @@ impl Cell {
 }
 
 /// Returns the start time of `transfer`, ns of Unix time, if it fits a signed SQLite integer.
-pub(super) fn began_unix_ns(transfer: &Transfer) -> Option<u64> {
-    transfer.time.t_start_unix_ns.filter(|began| i64::try_from(*began).is_ok())
+pub(super) fn start_unix_ns(transfer: &Transfer) -> Option<u64> {
+    transfer.time.start_unix_ns.filter(|start| i64::try_from(*start).is_ok())
 }
 
-/// Returns the values of `transfer` that enter a tally.
+/// Returns the values of `transfer` that enter an aggregate.
 pub(super) fn measures(transfer: &Transfer) -> Measures {
     Measures {
         bits: transfer.bits(),
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cell_comes_back_from_its_key(
+        fn a_cell_is_decoded_from_its_key(
             owner in any::<u32>(), bytes in any::<[u8; 11]>(), by_host in any::<bool>(),
         ) {
             let view = if by_host { View::Host } else { View::Class };

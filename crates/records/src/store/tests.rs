@@ -3,8 +3,10 @@
 use super::*;
 use crate::calendar::NS_PER_DAY;
 use crate::journal::{self, Journal};
-use crate::population::{self, BEGAN_UNIX_NS, Population};
-use crate::transfer::tests::any_transfer;
+use crate::population::{self, Population, START_UNIX_NS};
+use crate::transfer::tests::{
+    SCHEMA_1_LINES, SCHEMA_2_LINES, any_transfer, schema_1_store_records,
+};
 use crate::transfer::{Command, Identifier, Outcome, Role, Text, Transfer};
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader};
@@ -26,9 +28,9 @@ const AXES: [Axis; 10] = [
 ];
 
 /// A directory that is removed when the test ends.
-struct Folder(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Folder {
+impl TestDirectory {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +49,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -58,33 +60,33 @@ fn in_memory() -> Store {
 }
 
 /// Returns `count` transfers, spread over four days.
-fn drawn(count: usize) -> Vec<Transfer> {
+fn generated(count: usize) -> Vec<Transfer> {
     let every_ns = 4 * NS_PER_DAY / u64::try_from(count).unwrap();
     let settings = population::Settings { seed: 1, hosts: 9, users: 4, every_ns };
     Population::new(settings).take(count).collect()
 }
 
-fn both_ways(store: &Store, filter: &Filter) -> [Vec<Vec<Subset>>; 2] {
+fn from_both_sources(store: &Store, filter: &Filter) -> [Vec<Vec<Subset>>; 2] {
     [Source::Fastest, Source::Records].map(|source| store.subsets(filter, &AXES, source).unwrap())
 }
 
 fn files(store: &Store, filter: &Filter) -> u64 {
     let all = store.subsets(filter, &[Axis::All], Source::Fastest).unwrap();
-    all[0].first().map_or(0, |subset| subset.tally.files)
+    all[0].first().map_or(0, |subset| subset.aggregate.files)
 }
 
-fn write_journal(folder: &Folder, transfers: &[Transfer]) {
-    let mut journal = Journal::open(&folder.journal(), journal::Settings::default()).unwrap();
+fn write_journal(directory: &TestDirectory, transfers: &[Transfer]) {
+    let mut journal = Journal::open(&directory.journal(), journal::Settings::default()).unwrap();
     transfers.iter().for_each(|transfer| journal.append(transfer));
 }
 
 #[test]
-fn roll_ups_are_what_a_scan_of_the_records_adds_up_to() {
+fn roll_ups_equal_the_sums_of_a_scan() {
     let mut store = in_memory();
-    for batch in drawn(2_000).chunks(300) {
+    for batch in generated(2_000).chunks(300) {
         store.append(batch).unwrap();
     }
-    let day = |days| Some(BEGAN_UNIX_NS + days * NS_PER_DAY);
+    let day = |days| Some(START_UNIX_NS + days * NS_PER_DAY);
     let filters = [
         Filter::default(),
         Filter { since_unix_ns: day(1), until_unix_ns: day(3), ..Filter::default() },
@@ -94,12 +96,16 @@ fn roll_ups_are_what_a_scan_of_the_records_adds_up_to() {
         Filter { host: Some("host-3*".into()), user: Some("*-1".into()), ..Filter::default() },
         Filter { commands: vec![Command::Stor, Command::Appe], ..Filter::default() },
         Filter { outcomes: vec![Outcome::Timeout], ..Filter::default() },
-        Filter { moved: Some(Moved::Files), ..Filter::default() },
-        Filter { moved: Some(Moved::Listings), host: Some("*".into()), ..Filter::default() },
+        Filter { content: Some(TransferContent::Files), ..Filter::default() },
+        Filter {
+            content: Some(TransferContent::Listings),
+            host: Some("*".into()),
+            ..Filter::default()
+        },
         Filter { host: Some("nobody".into()), ..Filter::default() },
     ];
     for filter in filters {
-        let [fastest, records] = both_ways(&store, &filter);
+        let [fastest, records] = from_both_sources(&store, &filter);
         assert_eq!(fastest, records, "{filter:?}");
     }
 }
@@ -108,11 +114,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn roll_ups_of_any_records_are_what_a_scan_adds_up_to(
+    fn roll_ups_of_any_records_equal_the_sums_of_a_scan(
         transfers in proptest::collection::vec(any_transfer(), 1..40),
         batch in 1..40_usize,
         since in proptest::option::of(0..6_u64), role in 0..3_u8, outcome in 0..10_u8,
-        moved in proptest::option::of(prop_oneof![Just(Moved::Files), Just(Moved::Listings)]),
+        content in proptest::option::of(prop_oneof![Just(TransferContent::Files), Just(TransferContent::Listings)]),
     ) {
         let mut store = in_memory();
         for batch in transfers.chunks(batch) {
@@ -123,75 +129,113 @@ proptest! {
             since_unix_ns: since.map(|days| (first_day + days) * NS_PER_DAY),
             role: Role::from_code(role),
             outcomes: Outcome::from_code(outcome).into_iter().collect(),
-            moved,
+            content,
             ..Filter::default()
         };
-        let [fastest, records] = both_ways(&store, &filter);
+        let [fastest, records] = from_both_sources(&store, &filter);
         prop_assert_eq!(fastest, records);
     }
 }
 
 #[test]
-fn listings_are_no_files_and_what_has_no_command_is_no_listing() {
-    let mut transfers = drawn(3);
+fn a_transfer_without_a_command_is_not_a_listing() {
+    let mut transfers = generated(3);
     transfers[0].request.command = Some(Command::Mlsd);
     transfers[1].request.command = Some(Command::Retr);
     transfers[2].request.command = None;
     let mut store = in_memory();
     store.append(&transfers).unwrap();
-    for (moved, count) in [(Moved::Files, 2), (Moved::Listings, 1)] {
-        let filter = Filter { moved: Some(moved), ..Filter::default() };
-        assert_eq!(files(&store, &filter), count, "{moved:?}");
-        let [fastest, records] = both_ways(&store, &filter);
+    for (content, count) in [(TransferContent::Files, 2), (TransferContent::Listings, 1)] {
+        let filter = Filter { content: Some(content), ..Filter::default() };
+        assert_eq!(files(&store, &filter), count, "{content:?}");
+        let [fastest, records] = from_both_sources(&store, &filter);
         assert_eq!(fastest, records);
     }
 }
 
 #[test]
-fn a_store_of_schema_1_gets_its_roll_ups_anew() {
-    let folder = Folder::new();
-    let mut transfers = drawn(50);
-    transfers[7].time.ns_transfer = Some(1_000);
-    let mut store = Store::open(&folder.store()).unwrap();
+fn a_store_of_schema_1_gets_new_roll_ups() {
+    let directory = TestDirectory::new();
+    let mut transfers = generated(50);
+    transfers[7].time.transfer_ns = Some(1_000);
+    let mut store = Store::open(&directory.store()).unwrap();
     store.append(&transfers).unwrap();
-    let wanted = both_ways(&store, &Filter::default());
+    let wanted = from_both_sources(&store, &Filter::default());
     // As schema 1 had it: with the fastest transfer regardless of its duration.
     store.connection.execute("DELETE FROM rollup", []).unwrap();
     store.connection.pragma_update(None, "user_version", 1).unwrap();
     drop(store);
-    let store = Store::open(&folder.store()).unwrap();
-    assert_eq!(both_ways(&store, &Filter::default()), wanted);
+    let store = Store::open(&directory.store()).unwrap();
+    assert_eq!(from_both_sources(&store, &Filter::default()), wanted);
     assert_eq!(store.check().unwrap(), STORE_SCHEMA);
 }
 
-#[test]
-fn a_record_that_comes_again_changes_nothing() {
-    let (mut store, transfers) = (in_memory(), drawn(200));
-    assert_eq!(store.append(&transfers).unwrap(), Appended { new: 200, known: 0 });
-    let before = both_ways(&store, &Filter::default());
-    assert_eq!(store.append(&transfers[50..]).unwrap(), Appended { new: 0, known: 150 });
-    assert_eq!(both_ways(&store, &Filter::default()), before);
-}
-
-#[test]
-fn a_transfer_comes_back_whole_with_every_field() {
-    let (mut store, transfers) = (in_memory(), drawn(20));
-    store.append(&transfers).unwrap();
-    let mut found = Vec::new();
+fn transfers_of(store: &Store) -> Vec<Transfer> {
+    let mut transfers = Vec::new();
     store
         .for_each(&Filter::default(), |_, transfer| {
-            found.push(transfer);
+            transfers.push(transfer);
             Ok::<_, StoreError>(())
         })
         .unwrap();
-    assert_eq!(found, transfers);
+    transfers
+}
+
+fn parsed(lines: &str) -> Vec<Transfer> {
+    lines.lines().map(|line| Transfer::from_line(line).unwrap()).collect()
+}
+
+#[test]
+fn a_journal_of_record_schema_1_is_imported_with_the_same_values() {
+    let directory = TestDirectory::new();
+    std::fs::create_dir(directory.journal()).unwrap();
+    std::fs::write(directory.journal().join("00000001.jsonl"), SCHEMA_1_LINES).unwrap();
+    let mut store = Store::open(&directory.store()).unwrap();
+    let imported = store.import(&directory.journal()).unwrap();
+    assert_eq!(imported, Imported { new: 4, known: 0, unreadable: 0 });
+    assert_eq!(transfers_of(&store), parsed(SCHEMA_2_LINES));
+    let mut current = in_memory();
+    current.append(&parsed(SCHEMA_2_LINES)).unwrap();
+    let [fastest, records] = from_both_sources(&store, &Filter::default());
+    assert_eq!([fastest, records], from_both_sources(&current, &Filter::default()));
+}
+
+#[test]
+fn a_store_with_records_of_schema_1_has_the_same_values() {
+    let current = parsed(SCHEMA_2_LINES);
+    let mut store = in_memory();
+    store.append(&current[..3]).unwrap();
+    for (id, record) in (1..=3_i64).zip(schema_1_store_records()) {
+        let update = "UPDATE detail SET record = ?1 WHERE id = ?2";
+        assert_eq!(store.connection.execute(update, (record, id)).unwrap(), 1);
+    }
+    assert_eq!(transfers_of(&store), current[..3]);
+}
+
+#[test]
+fn a_duplicate_record_changes_nothing() {
+    let mut store = in_memory();
+    let transfers = generated(200);
+    assert_eq!(store.append(&transfers).unwrap(), Appended { new: 200, known: 0 });
+    let before = from_both_sources(&store, &Filter::default());
+    assert_eq!(store.append(&transfers[50..]).unwrap(), Appended { new: 0, known: 150 });
+    assert_eq!(from_both_sources(&store, &Filter::default()), before);
+}
+
+#[test]
+fn a_stored_transfer_has_every_field() {
+    let mut store = in_memory();
+    let transfers = generated(20);
+    store.append(&transfers).unwrap();
+    assert_eq!(transfers_of(&store), transfers);
     assert_eq!(store.transfer(3).unwrap().as_ref(), Some(&transfers[2]));
     assert_eq!(store.transfer(21).unwrap(), None);
 }
 
 #[test]
-fn the_newest_come_with_the_oldest_of_them_first() {
-    let (mut store, transfers) = (in_memory(), drawn(20));
+fn the_newest_transfers_are_returned_oldest_first() {
+    let mut store = in_memory();
+    let transfers = generated(20);
     store.append(&transfers[10..]).unwrap();
     store.append(&transfers[..10]).unwrap();
     let newest = store.newest(&Filter::default(), 3).unwrap();
@@ -200,68 +244,72 @@ fn the_newest_come_with_the_oldest_of_them_first() {
 }
 
 #[test]
-fn what_the_journal_has_new_is_imported_and_nothing_twice() {
-    let (folder, transfers) = (Folder::new(), drawn(300));
-    let mut store = Store::open(&folder.store()).unwrap();
-    write_journal(&folder, &transfers[..200]);
-    let first = store.import(&folder.journal()).unwrap();
+fn new_journal_lines_are_imported_once() {
+    let directory = TestDirectory::new();
+    let transfers = generated(300);
+    let mut store = Store::open(&directory.store()).unwrap();
+    write_journal(&directory, &transfers[..200]);
+    let first = store.import(&directory.journal()).unwrap();
     assert_eq!(first, Imported { new: 200, known: 0, unreadable: 0 });
-    assert_eq!(store.import(&folder.journal()).unwrap(), Imported::default());
-    write_journal(&folder, &transfers[200..]);
-    let second = store.import(&folder.journal()).unwrap();
+    assert_eq!(store.import(&directory.journal()).unwrap(), Imported::default());
+    write_journal(&directory, &transfers[200..]);
+    let second = store.import(&directory.journal()).unwrap();
     assert_eq!(second, Imported { new: 100, known: 0, unreadable: 0 });
     assert_eq!(files(&store, &Filter::default()), 300);
 }
 
 #[test]
 fn another_segment_under_a_number_that_was_read_is_read_from_its_beginning() {
-    let (folder, transfers) = (Folder::new(), drawn(90));
-    let mut store = Store::open(&folder.store()).unwrap();
-    write_journal(&folder, &transfers[..30]);
-    store.import(&folder.journal()).unwrap();
-    std::fs::remove_dir_all(folder.journal()).unwrap();
-    write_journal(&folder, &transfers[30..]);
-    assert_eq!(store.import(&folder.journal()).unwrap().new, 60);
+    let directory = TestDirectory::new();
+    let transfers = generated(90);
+    let mut store = Store::open(&directory.store()).unwrap();
+    write_journal(&directory, &transfers[..30]);
+    store.import(&directory.journal()).unwrap();
+    std::fs::remove_dir_all(directory.journal()).unwrap();
+    write_journal(&directory, &transfers[30..]);
+    assert_eq!(store.import(&directory.journal()).unwrap().new, 60);
 }
 
 #[test]
-fn a_journal_cut_at_any_byte_gives_its_whole_lines_and_later_the_rest() {
-    let (folder, transfers) = (Folder::new(), drawn(3));
-    write_journal(&folder, &transfers);
-    let path = journal::segments(&folder.journal()).unwrap()[0].path.clone();
+fn a_journal_truncated_at_any_byte_gives_its_complete_lines_and_later_the_rest() {
+    let directory = TestDirectory::new();
+    let transfers = generated(3);
+    write_journal(&directory, &transfers);
+    let path = journal::segments(&directory.journal()).unwrap()[0].path.clone();
     let whole = std::fs::read(&path).unwrap();
     for cut in 0..=whole.len() {
         let mut store = in_memory();
         std::fs::write(&path, &whole[..cut]).unwrap();
-        store.import(&folder.journal()).unwrap();
+        store.import(&directory.journal()).unwrap();
         let ends = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(files(&store, &Filter::default()), u64::try_from(ends).unwrap());
         // The program starts again, terminates the torn line, and repeats the lost transfer.
-        write_journal(&folder, &transfers);
-        store.import(&folder.journal()).unwrap();
+        write_journal(&directory, &transfers);
+        store.import(&directory.journal()).unwrap();
         assert_eq!(files(&store, &Filter::default()), 3, "cut at {cut}");
     }
 }
 
 #[test]
-fn a_log_of_the_store_cut_anywhere_leaves_whole_batches_and_the_journal_brings_the_rest() {
-    let (folder, transfers) = (Folder::new(), drawn(60));
-    write_journal(&folder, &transfers);
-    let mut store = Store::open(&folder.store()).unwrap();
+fn a_truncated_write_ahead_log_leaves_complete_batches() {
+    let directory = TestDirectory::new();
+    let transfers = generated(60);
+    write_journal(&directory, &transfers);
+    let mut store = Store::open(&directory.store()).unwrap();
     store.append(&transfers[..20]).unwrap();
     store.append(&transfers[20..40]).unwrap();
-    let main = std::fs::read(folder.store()).unwrap();
-    let log_path = folder.0.join("transfers.sqlite-wal");
+    let main = std::fs::read(directory.store()).unwrap();
+    let log_path = directory.0.join("transfers.sqlite-wal");
     let log = std::fs::read(&log_path).unwrap();
     drop(store);
     for cut in (0..log.len()).step_by(997).chain([log.len()]) {
-        let crashed = Folder::new();
+        let crashed = TestDirectory::new();
         std::fs::write(crashed.store(), &main).unwrap();
         std::fs::write(crashed.0.join("transfers.sqlite-wal"), &log[..cut]).unwrap();
         let mut store = Store::open(&crashed.store()).unwrap();
         assert!([0, 20, 40].contains(&files(&store, &Filter::default())), "cut at {cut}");
-        store.import(&folder.journal()).unwrap();
-        let [fastest, records] = both_ways(&store, &Filter::default());
+        store.import(&directory.journal()).unwrap();
+        let [fastest, records] = from_both_sources(&store, &Filter::default());
         assert_eq!(fastest, records, "cut at {cut}");
         assert_eq!(files(&store, &Filter::default()), 60, "cut at {cut}");
     }
@@ -272,20 +320,20 @@ fn a_log_of_the_store_cut_anywhere_leaves_whole_batches_and_the_journal_brings_t
 const KILLED: &str = "PLUMB_TEST_STORE_TO_BE_KILLED";
 
 #[test]
-fn a_process_that_is_killed_while_it_imports_loses_nothing() {
+fn a_process_killed_during_an_import_loses_nothing() {
     if let Some(path) = std::env::var_os(KILLED) {
-        let folder = std::mem::ManuallyDrop::new(Folder(path.into()));
-        let mut store = Store::open(&folder.store()).unwrap();
-        for batch in drawn(20_000).chunks(500) {
+        let directory = std::mem::ManuallyDrop::new(TestDirectory(path.into()));
+        let mut store = Store::open(&directory.store()).unwrap();
+        for batch in generated(20_000).chunks(500) {
             store.append(batch).unwrap();
             println!("one more");
         }
         return;
     }
-    let folder = Folder::new();
+    let directory = TestDirectory::new();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["a_process_that_is_killed_while_it_imports_loses_nothing", "--nocapture"])
-        .env(KILLED, &folder.0)
+        .args(["a_process_killed_during_an_import_loses_nothing", "--nocapture"])
+        .env(KILLED, &directory.0)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -294,59 +342,60 @@ fn a_process_that_is_killed_while_it_imports_loses_nothing() {
     assert_eq!(batches.take(7).count(), 7);
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut store = Store::open(&folder.store()).unwrap();
+    let mut store = Store::open(&directory.store()).unwrap();
     let kept = files(&store, &Filter::default());
     assert!(kept >= 3_500 && kept.is_multiple_of(500), "{kept} records");
-    let [fastest, records] = both_ways(&store, &Filter::default());
+    let [fastest, records] = from_both_sources(&store, &Filter::default());
     assert_eq!(fastest, records);
-    let appended = store.append(&drawn(20_000)).unwrap();
+    let appended = store.append(&generated(20_000)).unwrap();
     assert_eq!(appended, Appended { new: 20_000 - kept, known: kept });
 }
 
 #[test]
-fn a_store_of_a_later_schema_is_refused_and_not_touched() {
-    let folder = Folder::new();
-    let store = Store::open(&folder.store()).unwrap();
+fn a_store_of_a_later_schema_is_rejected_unchanged() {
+    let directory = TestDirectory::new();
+    let store = Store::open(&directory.store()).unwrap();
     store.connection.pragma_update(None, "user_version", STORE_SCHEMA + 1).unwrap();
     drop(store);
-    let refused = Store::open(&folder.store()).unwrap_err();
+    let refused = Store::open(&directory.store()).unwrap_err();
     assert!(matches!(refused, StoreError::LaterSchema(found) if found == STORE_SCHEMA + 1));
 }
 
 #[test]
-fn a_file_that_is_no_store_is_refused() {
-    let folder = Folder::new();
-    std::fs::write(folder.store(), "a letter to a friend, and long enough to be one".repeat(99))
+fn a_file_that_is_no_store_is_rejected() {
+    let directory = TestDirectory::new();
+    std::fs::write(directory.store(), "a letter to a friend, and long enough to be one".repeat(99))
         .unwrap();
-    assert!(matches!(Store::open(&folder.store()), Err(StoreError::NotAStore)));
-    let other = Connection::open(folder.0.join("other")).unwrap();
+    assert!(matches!(Store::open(&directory.store()), Err(StoreError::NotAStore)));
+    let other = Connection::open(directory.0.join("other")).unwrap();
     other.execute_batch("CREATE TABLE friends(name)").unwrap();
-    assert!(matches!(Store::open(&folder.0.join("other")), Err(StoreError::NotAStore)));
+    assert!(matches!(Store::open(&directory.0.join("other")), Err(StoreError::NotAStore)));
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made_by_a_reader() {
-    let folder = Folder::new();
-    assert!(matches!(Store::open_to_read(&folder.store()), Err(StoreError::NotThere)));
-    let nowhere = folder.0.join("no/folder");
-    assert!(matches!(Store::open(&nowhere), Err(StoreError::NotThere)));
+fn a_reader_does_not_create_a_missing_store() {
+    let directory = TestDirectory::new();
+    assert!(matches!(Store::open_to_read(&directory.store()), Err(StoreError::NotFound)));
+    let nowhere = directory.0.join("no/directory");
+    assert!(matches!(Store::open(&nowhere), Err(StoreError::NotFound)));
 }
 
 #[test]
-fn a_reader_makes_no_file_beside_a_store_whose_name_is_odd() {
-    let folder = Folder::new();
-    let path = folder.0.join("100% sure?#1.sqlite");
-    Store::open(&path).unwrap().append(&drawn(10)).unwrap();
+fn a_reader_creates_no_file_beside_a_store_with_special_characters() {
+    let directory = TestDirectory::new();
+    let path = directory.0.join("100% sure?#1.sqlite");
+    Store::open(&path).unwrap().append(&generated(10)).unwrap();
     let store = Store::open_to_read(&path).unwrap();
     assert_eq!(files(&store, &Filter::default()), 10);
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1);
 }
 
 #[test]
-fn two_that_write_at_once_take_turns() {
-    let (folder, transfers) = (Folder::new(), drawn(400));
-    Store::open(&folder.store()).unwrap();
-    let path = folder.store();
+fn concurrent_writers_are_serialized() {
+    let directory = TestDirectory::new();
+    let transfers = generated(400);
+    Store::open(&directory.store()).unwrap();
+    let path = directory.store();
     std::thread::scope(|scope| {
         for half in transfers.chunks(200) {
             let path = &path;
@@ -357,17 +406,17 @@ fn two_that_write_at_once_take_turns() {
         }
     });
     let store = Store::open(&path).unwrap();
-    let [fastest, records] = both_ways(&store, &Filter::default());
+    let [fastest, records] = from_both_sources(&store, &Filter::default());
     assert_eq!((files(&store, &Filter::default()), fastest), (400, records));
 }
 
 #[test]
-fn a_record_in_which_nothing_is_known_is_counted_and_has_no_size_and_no_day() {
+fn an_empty_record_is_counted_without_size_and_day() {
     let mut store = in_memory();
     let mut named = Transfer::new(Identifier(2));
     named.identity.user = Some(Text::from(b"\xff\n"));
     store.append(&[Transfer::new(Identifier(1)), named]).unwrap();
-    let [fastest, records] = both_ways(&store, &Filter::default());
+    let [fastest, records] = from_both_sources(&store, &Filter::default());
     assert_eq!(fastest, records);
     let keys: Vec<&Key> = fastest.iter().flatten().map(|subset| &subset.key).collect();
     assert!(keys.contains(&&Key::Day(None)) && keys.contains(&&Key::Size(None)));

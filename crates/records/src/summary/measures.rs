@@ -1,21 +1,21 @@
 //! The six measures of RFC 573, and the tries behind them, as tables.
 
-use crate::figures::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
+use crate::format::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
 use crate::measurement::Measurement;
-use crate::measures::{Measures, Try, TryOutcome};
+use crate::measures::{Attempt, AttemptOutcome, Measures};
 use crate::table::Table;
 
 /// Maximum number of tries displayed; if there are more, only failed ones are displayed.
 const TRIES_MAX: usize = 20;
 
-/// Subjects of the rates and the CPU time.
+/// Texts that name the data to which the rates and the CPU time apply.
 struct Of {
     peak: String,
     average: String,
     cpu: &'static str,
 }
 
-/// Returns the subjects: files, or the screenful and keystrokes of a login.
+/// Returns the texts: for files, or for the screenful and keystrokes of a login.
 fn of(measured: &Measurement) -> Of {
     if measured.transfers.is_some() {
         return Of {
@@ -24,11 +24,11 @@ fn of(measured: &Measurement) -> Of {
             cpu: "this program, all transfers together",
         };
     }
-    let mut rate = "one screenful, from asking for it to its end".to_owned();
+    let mut rate = "one screenful, from the request to its end".to_owned();
     if let Some(bps) = measured.refuted_line_bps {
         rate += &format!("; the line does not run at {} bit/s", count(bps));
     }
-    let cpu = "this program, by keys typed one at a time: no measure of the screenful";
+    let cpu = "this program, for keys typed one at a time, without the screenful";
     Of { peak: rate.clone(), average: rate, cpu }
 }
 
@@ -39,11 +39,12 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), &of.peak]);
     table.row(["rate, average", &rate_or_unknown(measures.rate_average_bps), &of.average]);
     let response = duration_or_unknown(measures.response_ns);
-    table.row(["response", &response, "median until it can be used"]);
+    table.row(["response", &response, "median time until the target is usable"]);
     let cpu = duration_or_unknown(measures.cpu_ns_per_megabit);
-    table.row(["CPU a megabit", &cpu, of.cpu]);
+    table.row(["CPU per megabit", &cpu, of.cpu]);
     let word = if measures.tries == 1 { "try" } else { "tries" };
-    let (all, failed) = (count(measures.tries), count(measures.tries_failed));
+    let all = count(measures.tries);
+    let failed = count(measures.tries_failed);
     let tries = format!("{all} {word}, {failed} failed");
     let between = match (measures.between_failures_ns, measures.tries) {
         (Some(ns), _) => duration(ns),
@@ -61,7 +62,7 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     );
     table.row(["availability", &available, &tries]);
     match &measures.accuracy {
-        None => table.row(["accuracy", UNKNOWN, "not asked for: --pattern"]),
+        None => table.row(["accuracy", UNKNOWN, "not requested: --pattern"]),
         Some(accuracy) => {
             for (unit, all, wrong) in accuracy.units() {
                 let errors = if wrong == 0 { "none".to_owned() } else { share(wrong, all) };
@@ -74,9 +75,9 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
 }
 
 /// Returns the tries; if there are too many, only those that failed.
-pub(super) fn tries(tries: &[Try]) -> Table {
+pub(super) fn tries(tries: &[Attempt]) -> Table {
     let mut table = Table::new().number("after").text("try").number("response").text("why");
-    let is_shown = |one: &&Try| tries.len() <= TRIES_MAX || one.outcome != TryOutcome::Ok;
+    let is_shown = |one: &&Attempt| tries.len() <= TRIES_MAX || one.outcome != AttemptOutcome::Ok;
     for one in tries.iter().filter(is_shown).take(TRIES_MAX) {
         let why = one.error.as_deref().unwrap_or_default();
         let response = duration_or_unknown(one.response_ns);
@@ -101,28 +102,28 @@ mod tests {
     }
 
     #[test]
-    fn of_a_login_the_rate_is_that_of_a_screenful_and_the_cpu_time_that_of_keys() {
+    fn a_login_has_the_rate_of_a_screenful_and_the_cpu_time_of_keys() {
         let table = measures(&Measures::default(), &login());
         let of = |at: usize| table.rows()[at][2].as_str();
-        assert_eq!(of(0), "one screenful, from asking for it to its end");
+        assert_eq!(of(0), "one screenful, from the request to its end");
         assert!(of(3).contains("keys typed one at a time"), "{}", of(3));
     }
 
     #[test]
-    fn the_rate_of_a_line_that_does_not_run_at_its_own_is_told_as_that() {
+    fn a_refuted_line_rate_is_reported_as_refuted() {
         let record = Measurement { refuted_line_bps: Some(9_600), ..login() };
         let table = measures(&Measures::default(), &record);
         assert!(table.rows()[0][2].ends_with("; the line does not run at 9,600 bit/s"));
     }
 
     #[test]
-    fn what_is_unknown_is_not_shown_as_none() {
+    fn an_unknown_value_is_not_printed_as_none() {
         let table = measures(&Measures::default(), &login());
         assert!(table.rows().iter().take(6).all(|row| row[1] == UNKNOWN), "{table:?}");
     }
 
     #[test]
-    fn errors_are_said_by_bits_bytes_blocks_and_files() {
+    fn errors_are_reported_by_bits_bytes_blocks_and_files() {
         let accuracy = Accuracy {
             bits: 8_000_000,
             bits_wrong: 1,

@@ -1,6 +1,6 @@
 //! Tables of transfers of growing sizes: times and rates by size, and the phases of a transfer.
 
-use crate::figures::{UNKNOWN, count, duration, rate, share};
+use crate::format::{UNKNOWN, count, duration, rate, share};
 use crate::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 use crate::table::Table;
 
@@ -25,8 +25,8 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     table
 }
 
-/// Returns the phases of the smallest and the largest transfer of each direction. They are those of
-/// the transfer of median time, and add up to it.
+/// Returns the phases of the smallest and the largest transfer of each direction. The phases are
+/// those of the transfer of median time, and add up to its time.
 pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
     let both = [Direction::Received, Direction::Sent];
     let tables = both.into_iter().filter_map(|direction| {
@@ -37,10 +37,11 @@ pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
 }
 
 fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
-    let whole = transfers.samples.iter().filter(|one| !one.is_beginning);
+    let whole = transfers.samples.iter().filter(|one| !one.is_partial);
     let sizes: Vec<u64> =
         whole.filter(|one| one.direction == direction).map(|one| one.bytes).collect();
-    let (least, most) = (*sizes.iter().min()?, *sizes.iter().max()?);
+    let least = *sizes.iter().min()?;
+    let most = *sizes.iter().max()?;
     let ends = if least == most { vec![most] } else { vec![least, most] };
     let chosen: Vec<&Sample> = ends
         .into_iter()
@@ -50,14 +51,14 @@ fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
     let mut table = headers.fold(Table::new().text("phase"), |table, header| table.number(&header));
     let split: Vec<_> = chosen.iter().map(|one| (one.total_ns, one.phases())).collect();
     for phase in Phase::ALL {
-        let of_it = |phases: &[(Phase, u64)]| {
+        let in_direction = |phases: &[(Phase, u64)]| {
             phases.iter().find(|(one, _)| *one == phase).map(|(_, ns)| *ns)
         };
         // Omit phases that the protocol does not have.
-        if split.iter().all(|(_, phases)| of_it(phases).is_none()) {
+        if split.iter().all(|(_, phases)| in_direction(phases).is_none()) {
             continue;
         }
-        let times = split.iter().map(|(total_ns, phases)| match of_it(phases) {
+        let times = split.iter().map(|(total_ns, phases)| match in_direction(phases) {
             Some(ns) => format!("{} {:>6}", duration(ns), share(ns, *total_ns)),
             None => UNKNOWN.to_owned(),
         });
@@ -75,7 +76,7 @@ mod tests {
     use crate::measurement::Measurement;
 
     #[test]
-    fn the_phases_of_the_smallest_and_of_the_largest_stand_beside_each_other_with_the_rest() {
+    fn phases_of_the_smallest_and_largest_transfer_are_printed_with_the_rest() {
         let record = Measurement::from_json(include_str!("../../samples/measurement-2.json"));
         let tables = phases(&record.unwrap().transfers.unwrap());
         assert_eq!(tables.len(), 1);

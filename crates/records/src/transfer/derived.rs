@@ -1,11 +1,11 @@
 //! Values computed from a record when it is displayed: rate, cost, and limiting factor.
 //!
-//! Real time is from the first byte to the last or, if that is unknown, that of the whole command.
-//! All values are integers, rounded down, so that statistics do not depend on the order of
-//! evaluation.
+//! The real time is the time from the first byte to the last or, if that is unknown, the time of
+//! the whole command. All values are integers, rounded down, so that statistics do not depend on
+//! the order of evaluation.
 
+use super::enums::{Limit, Role};
 use super::schema::Transfer;
-use super::words::{Limit, Role};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -13,7 +13,7 @@ impl Transfer {
     /// Returns the real time, ns.
     #[must_use]
     pub fn real_ns(&self) -> Option<u64> {
-        self.time.ns_transfer.or(self.time.ns_total)
+        self.time.transfer_ns.or(self.time.total_ns)
     }
 
     /// Returns the CPU time, ns.
@@ -57,9 +57,9 @@ impl Transfer {
 
     /// Returns the limiting factor of the transfer, if the record shows it.
     ///
-    /// It is the processor, if it was busy for four fifths of the time; otherwise the resource that
-    /// was waited for in at least half of the time. A receiver cannot distinguish the network from
-    /// the peer.
+    /// The limiting factor is the processor if it was busy for four fifths of the time. Otherwise
+    /// it is the resource that the transfer waited for in at least half of the time. A receiver
+    /// cannot distinguish the network from the peer.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
@@ -68,19 +68,20 @@ impl Transfer {
         if u128::from(self.cpu_ns().unwrap_or(0)) * 5 >= real * 4 {
             return Some(Limit::Processor);
         }
-        let disk = match (self.time.ns_read_file, self.time.ns_write_file) {
-            (None, None) => self.time.ns_wait_disk,
+        let disk = match (self.time.file_read_ns, self.time.file_write_ns) {
+            (None, None) => self.time.disk_wait_ns,
             (read, write) => Some(read.unwrap_or(0).saturating_add(write.unwrap_or(0))),
         };
-        let (peer, buffer) = (us(self.tcp.rwnd_limited_us), us(self.tcp.sndbuf_limited_us));
+        let peer = us(self.tcp.rwnd_limited_us);
+        let buffer = us(self.tcp.sndbuf_limited_us);
         let busy = us(self.tcp.busy_us);
         let network = busy
             .map(|busy| busy.saturating_sub(peer.unwrap_or(0)).saturating_sub(buffer.unwrap_or(0)));
         let is_sending = self.is_sending();
-        if is_most(disk.max(self.time.ns_wait_disk)) {
+        if is_most(disk.max(self.time.disk_wait_ns)) {
             Some(Limit::Disk)
         } else if is_sending != Some(true) {
-            is_most(self.time.ns_wait_net).then_some(Limit::Network)
+            is_most(self.time.network_wait_ns).then_some(Limit::Network)
         } else if is_most(peer) {
             Some(Limit::Peer)
         } else if is_most(buffer) {
@@ -94,7 +95,7 @@ impl Transfer {
 
     /// Returns the remote host: its name, or else its address without the port.
     #[must_use]
-    pub fn far_host(&self) -> Option<Vec<u8>> {
+    pub fn remote_host(&self) -> Option<Vec<u8>> {
         let identity = &self.identity;
         let address = || identity.control_remote.or(identity.data_remote);
         let name = identity.remote_name.as_ref().map(|name| name.as_bytes().to_vec());

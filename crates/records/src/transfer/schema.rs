@@ -2,11 +2,13 @@
 //! it.
 //!
 //! Each field has a number, under which the store keeps it. Numbers are never reused, and a new
-//! field takes the next free one. Readers skip unknown fields. Names end in their unit. Field
-//! values are measured, not derived from other fields; durations come from one monotonic clock.
+//! field takes the next free one. Readers skip unknown fields. Names end in their unit, except the
+//! names from the kernel's `tcp_info`. A renamed field keeps its former name as `formerly`, and
+//! readers accept both. Field values are measured, not derived from other fields; durations come
+//! from one monotonic clock.
 
+use super::enums::{Command, DataStyle, Format, Mode, Outcome, Role, Stack, Structure, Type};
 use super::value::{Field, Identifier, Kind, Text, Value};
-use super::words::{Command, DataStyle, Format, Mode, Outcome, Role, Stack, Structure, Type};
 use std::net::SocketAddr;
 
 /// Returns the name of a field: its identifier, or the given literal.
@@ -22,7 +24,8 @@ macro_rules! name {
 /// Declares the record and its groups from one table.
 macro_rules! schema {
     ($($(#[$about:meta])* $group:ident: $Group:ident {
-        $($(#[$doc:meta])* $number:literal $field:ident $(as $name:literal)?: $Type:ty,)*
+        $($(#[$doc:meta])*
+        $number:literal $field:ident $(as $name:literal)? $(formerly $old:literal)?: $Type:ty,)*
     })*) => {
         $(
             $(#[$about])*
@@ -54,25 +57,27 @@ macro_rules! schema {
                 })*)*
             }
 
-            /// Sets the field called `name` from text; unreadable text makes it unknown.
+            /// Sets a field from text. `name` is the name of the field in this schema or in schema
+            /// 1. If the text is unreadable, the value becomes unknown.
             pub(super) fn set_text(&mut self, name: &str, text: &str) {
                 match name {
-                    $($(name!($field $($name)?) =>
+                    $($(name!($field $($name)?) $(| $old)? =>
                         self.$group.$field = <$Type as Field>::from_text(text),)*)*
                     _ => {}
                 }
             }
 
-            /// Sets the field called `name` from a number; an invalid number makes it unknown.
+            /// Sets a field from a number. `name` is the name of the field in this schema or in
+            /// schema 1. If the number is invalid, the value becomes unknown.
             pub(super) fn set_number(&mut self, name: &str, number: u64) {
                 match name {
-                    $($(name!($field $($name)?) =>
+                    $($(name!($field $($name)?) $(| $old)? =>
                         self.$group.$field = <$Type as Field>::from_number(number),)*)*
                     _ => {}
                 }
             }
 
-            /// Sets field `at` from its number or code.
+            /// Sets the field with number `at` from a numeric value or a code.
             pub(super) fn put_number(&mut self, at: u64, number: u64) {
                 match at {
                     $($($number => self.$group.$field = <$Type as Field>::from_number(number),)*)*
@@ -80,7 +85,7 @@ macro_rules! schema {
                 }
             }
 
-            /// Sets field `at` from its bytes.
+            /// Sets the field with number `at` from the bytes of its value.
             pub(super) fn put_bytes(&mut self, at: u64, bytes: &[u8]) {
                 match at {
                     $($($number => self.$group.$field = <$Type as Field>::from_bytes(bytes),)*)*
@@ -131,7 +136,7 @@ schema! {
         /// Whether the TLS session of the data connection was resumed.
         18 tls_resumed: bool,
         /// Whether values were dropped because the record did not fit its line.
-        19 is_shortened: bool,
+        19 truncated formerly "is_shortened": bool,
     }
 
     /// Parameters of the request.
@@ -147,15 +152,15 @@ schema! {
         /// The transmission mode.
         24 mode: Mode,
         /// The structure.
-        25 stru: Structure,
+        25 structure formerly "stru": Structure,
         /// Path as requested.
         26 path_requested: Text,
         /// Path of the actual file.
         27 path_real: Text,
         /// Offset in the file at which the transfer began (REST), bytes.
-        28 offset_rest: u64,
+        28 restart_offset_bytes formerly "offset_rest": u64,
         /// Announced size of the file (ALLO), bytes.
-        29 allo: u64,
+        29 announced_bytes formerly "allo": u64,
         /// Command that set up the data connection.
         30 data_style: DataStyle,
         /// Format in which the local file stores bytes that are not octets.
@@ -163,9 +168,9 @@ schema! {
     }
 
     /// Outcome of the transfer.
-    result: Ending {
+    result: Completion {
         /// Final reply code of the server (RFC 959 §4.2).
-        35 reply_final: u64,
+        35 final_reply formerly "reply_final": u64,
         /// Outcome.
         36 outcome: Outcome,
         /// Reason, if the transfer is not complete.
@@ -181,7 +186,7 @@ schema! {
         /// Bits of the file, as RFC 573 counts them: bytes times their size.
         42 bits: u64,
         /// Words of 36 bits.
-        43 words36: u64,
+        43 words_36bit formerly "words36": u64,
         /// Records, if the file has record structure.
         44 records: u64,
         /// Restart markers.
@@ -189,7 +194,7 @@ schema! {
         /// Line endings converted.
         46 crlf_conversions: u64,
         /// Algorithm of `hash`.
-        47 hash_alg: Text,
+        47 hash_algorithm formerly "hash_alg": Text,
         /// Hash of the local file, in hexadecimal.
         48 hash: Text,
     }
@@ -197,44 +202,44 @@ schema! {
     /// Start time, and durations of the steps, ns.
     time: Time {
         /// Time of the command, ns of Unix time.
-        50 t_start_unix_ns: u64,
+        50 start_unix_ns formerly "t_start_unix_ns": u64,
         /// Time of the command, ns since boot.
-        51 t_start_boot_ns: u64,
+        51 start_boot_ns formerly "t_start_boot_ns": u64,
         /// Name resolution.
-        52 ns_resolve: u64,
+        52 resolve_ns formerly "ns_resolve": u64,
         /// Opening of the control connection.
-        53 ns_ctl_connect: u64,
+        53 control_connect_ns formerly "ns_ctl_connect": u64,
         /// TLS handshake of the control connection.
-        54 ns_ctl_tls: u64,
+        54 control_tls_ns formerly "ns_ctl_tls": u64,
         /// Login.
-        55 ns_login: u64,
+        55 login_ns formerly "ns_login": u64,
         /// From the command to reply 150.
-        56 ns_cmd_to_150: u64,
+        56 command_to_150_ns formerly "ns_cmd_to_150": u64,
         /// Opening of the data connection.
-        57 ns_data_connect: u64,
+        57 data_connect_ns formerly "ns_data_connect": u64,
         /// TLS handshake of the data connection.
-        58 ns_data_tls: u64,
+        58 data_tls_ns formerly "ns_data_tls": u64,
         /// From the command to the first byte of data.
-        59 ns_first_byte: u64,
+        59 first_byte_ns formerly "ns_first_byte": u64,
         /// From the first byte to the last: the real time of RFC 573. Unknown for a small file that
         /// the kernel sent or received in one system call.
-        60 ns_transfer: u64,
+        60 transfer_ns formerly "ns_transfer": u64,
         /// From the last byte to reply 226.
-        61 ns_last_byte_to_226: u64,
+        61 last_byte_to_226_ns formerly "ns_last_byte_to_226": u64,
         /// From the command to its final reply.
-        62 ns_total: u64,
+        62 total_ns formerly "ns_total": u64,
         /// Part of the transfer spent reading the file.
-        63 ns_read_file: u64,
+        63 file_read_ns formerly "ns_read_file": u64,
         /// Part of the transfer spent writing the file.
-        64 ns_write_file: u64,
+        64 file_write_ns formerly "ns_write_file": u64,
         /// Part of the transfer spent waiting for the data connection.
-        65 ns_wait_net: u64,
+        65 network_wait_ns formerly "ns_wait_net": u64,
         /// Part of the transfer spent waiting for the disk.
-        66 ns_wait_disk: u64,
+        66 disk_wait_ns formerly "ns_wait_disk": u64,
         /// Part of the transfer spent converting the representation.
-        67 ns_convert: u64,
+        67 conversion_ns formerly "ns_convert": u64,
         /// Part of the transfer spent on encryption.
-        68 ns_crypto: u64,
+        68 crypto_ns formerly "ns_crypto": u64,
     }
 
     /// Local processor time of this transfer alone.
@@ -248,9 +253,9 @@ schema! {
         /// System calls that moved bytes between file and connection.
         73 syscalls: u64,
         /// Voluntary context switches of the thread.
-        74 vol_switches: u64,
+        74 voluntary_switches formerly "vol_switches": u64,
         /// Involuntary context switches of the thread.
-        75 invol_switches: u64,
+        75 involuntary_switches formerly "invol_switches": u64,
         /// Sum of user and system CPU time, if only the sum was measured.
         76 cpu_ns: u64,
     }
@@ -302,11 +307,11 @@ schema! {
         /// Segments delivered with a congestion mark (ECN CE).
         101 delivered_ce: u64,
         /// Delivery rate, bytes/s.
-        102 delivery_rate_bytes_s as "delivery_rate_Bps": u64,
+        102 delivery_rate_bytes_s formerly "delivery_rate_Bps": u64,
         /// Whether the delivery rate was limited by the application.
         103 delivery_app_limited: bool,
         /// Pacing rate, bytes/s.
-        104 pacing_rate_bytes_s as "pacing_rate": u64,
+        104 pacing_rate_bytes_s formerly "pacing_rate": u64,
         /// Time with data in flight, µs.
         105 busy_us: u64,
         /// Part of `busy_us` with the peer's receive window full, µs.
@@ -314,7 +319,7 @@ schema! {
         /// Part of `busy_us` limited by the send buffer, µs.
         107 sndbuf_limited_us: u64,
         /// Congestion control algorithm.
-        108 ca_name: Text,
+        108 congestion_control formerly "ca_name": Text,
         /// Send buffer size, bytes.
         109 sndbuf: u64,
         /// Receive buffer size, bytes.
@@ -348,11 +353,11 @@ schema! {
         /// Time spent waiting for RFNMs, ns.
         131 rfnm_wait_ns: u64,
         /// Time spent waiting for allocations, ns.
-        132 alloc_wait_ns: u64,
+        132 allocation_wait_ns formerly "alloc_wait_ns": u64,
         /// Messages.
-        133 msgs: u64,
+        133 messages formerly "msgs": u64,
         /// Bits allocated.
-        134 bits_alloc: u64,
+        134 allocated_bits formerly "bits_alloc": u64,
     }
 
     /// Values specific to TFTP.
@@ -372,7 +377,7 @@ schema! {
         /// Processor model.
         140 cpu_model: Text,
         /// Number of processors.
-        141 ncpu: u64,
+        141 cpus formerly "ncpu": u64,
         /// Load average of the last minute, in hundredths.
         142 load1_hundredths: u64,
         /// Kernel name and release.

@@ -1,8 +1,8 @@
-//! Values of a record's fields, and their conversion to and from words, numbers and bytes.
+//! Values of a record's fields, and their conversion to and from text, numbers and bytes.
 //!
 //! Every field type converts to a [`Value`], and can be made from text, as in JSON, or from a
 //! number or bytes, as in the store. An unreadable value becomes unknown and is not an error: a
-//! later schema may have words that this one lacks.
+//! later schema may have values that this one lacks.
 
 use crate::escape;
 use std::borrow::Cow;
@@ -16,8 +16,8 @@ pub enum Kind {
     Number,
     /// A boolean.
     Flag,
-    /// An enumerated word.
-    Word,
+    /// An enumerated value.
+    Enum,
     /// 128 bits, in hexadecimal.
     Identifier,
     /// An address with its port.
@@ -33,8 +33,8 @@ pub enum Value<'a> {
     Number(u64),
     /// A boolean.
     Flag(bool),
-    /// An enumerated word, with its code in the store.
-    Word(&'static str, u8),
+    /// An enumerated value, with its code in the store.
+    Enum(&'static str, u8),
     /// 128 bits.
     Identifier(u128),
     /// An address with its port.
@@ -48,7 +48,7 @@ impl fmt::Display for Value<'_> {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
-            Self::Word(word, _) => f.write_str(word),
+            Self::Enum(word, _) => f.write_str(word),
             Self::Identifier(bits) => write!(f, "{bits:032x}"),
             Self::Address(address) => address.fmt(f),
             Self::Text(bytes) => f.write_str(&escaped(bytes)),
@@ -109,12 +109,12 @@ impl Field for bool {
 pub struct Identifier(pub u128);
 
 impl Identifier {
-    /// Makes a unique identifier, if `chance` is 64 random bits.
+    /// Makes a unique identifier, if `random` is 64 random bits.
     ///
     /// Later identifiers are greater, which keeps index insertions in the store sequential.
     #[must_use]
-    pub const fn new(unix_ns: u64, chance: u64) -> Self {
-        Self(((unix_ns as u128) << 64) | chance as u128)
+    pub const fn new(unix_ns: u64, random: u64) -> Self {
+        Self(((unix_ns as u128) << 64) | random as u128)
     }
 }
 
@@ -252,25 +252,25 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_that_were_made_later_are_greater() {
+    fn later_identifiers_are_greater() {
         assert!(Identifier::new(1, u64::MAX) < Identifier::new(2, 0));
     }
 
     #[test]
-    fn a_backslash_that_begins_no_escape_stands_for_itself() {
+    fn a_backslash_without_an_escape_is_literal() {
         assert_eq!(unescaped(r"a\qb\x4"), br"a\qb\x4");
     }
 
     proptest! {
         #[test]
-        fn what_was_escaped_comes_back_byte_by_byte(
+        fn escaped_bytes_are_restored(
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
             prop_assert_eq!(unescaped(&escaped(&bytes)), bytes);
         }
 
         #[test]
-        fn any_text_comes_back_from_its_escape(text in any::<String>()) {
+        fn escaped_text_is_restored(text in any::<String>()) {
             prop_assert_eq!(unescaped(&escaped(text.as_bytes())), text.as_bytes());
         }
 
@@ -287,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn an_identifier_comes_back_from_its_text(bits in any::<u128>()) {
+        fn an_identifier_is_parsed_from_its_text(bits in any::<u128>()) {
             let text = Value::Identifier(bits).to_string();
             prop_assert_eq!(Identifier::from_text(&text), Some(Identifier(bits)));
         }

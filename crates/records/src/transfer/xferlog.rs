@@ -1,11 +1,11 @@
-//! Conversion of a record to a line of xferlog, for programs that read nothing else.
+//! Conversion of a record to a line of xferlog, for programs that read no other format.
 //!
 //! The format is that of the FTP servers of the 1990s: space-separated fields, whole seconds, no
 //! CPU time. The conversion is lossy: spaces and controls in a name become `_`, and unknown values
-//! become 0 or `*`, because the format has nothing else.
+//! become 0 or `*`, because the format has no other representation.
 
+use super::enums::{Command, Outcome, Type};
 use super::schema::Transfer;
-use super::words::{Command, Outcome, Type};
 use crate::calendar::Moment;
 
 const MONTHS: [&str; 12] =
@@ -13,8 +13,8 @@ const MONTHS: [&str; 12] =
 /// Returns `transfer` as a line of xferlog, with its newline.
 #[must_use]
 pub fn line(transfer: &Transfer) -> String {
-    let began_unix_ns = transfer.time.t_start_unix_ns.unwrap_or(0);
-    let at = Moment::of(began_unix_ns.saturating_add(transfer.time.ns_total.unwrap_or(0)));
+    let start_unix_ns = transfer.time.start_unix_ns.unwrap_or(0);
+    let at = Moment::of(start_unix_ns.saturating_add(transfer.time.total_ns.unwrap_or(0)));
     let month = MONTHS.get(usize::from(at.month) - 1).copied();
     let seconds = transfer.real_ns().unwrap_or(0) / 1_000_000_000;
     let bytes = transfer.size.file_bytes.or(transfer.bits().map(|bits| bits.div_ceil(8)));
@@ -30,24 +30,24 @@ pub fn line(transfer: &Transfer) -> String {
         at.day,
         at.time(),
         at.year,
-        word(&transfer.far_host().unwrap_or_default()),
+        field(&transfer.remote_host().unwrap_or_default()),
         bytes.unwrap_or(0),
-        word(path.map(|path| path.as_bytes()).unwrap_or_default()),
+        field(path.map(|path| path.as_bytes()).unwrap_or_default()),
         if transfer.request.representation == Some(Type::Ascii) { 'a' } else { 'b' },
         if is_out { 'o' } else { 'i' },
         if is_anonymous { 'a' } else { 'r' },
-        word(user.unwrap_or_default()),
+        field(user.unwrap_or_default()),
         if is_tftp { "tftp" } else { "ftp" },
         if transfer.result.outcome == Some(Outcome::Complete) { 'c' } else { 'i' },
     )
 }
 
 /// Returns `bytes` as one field of the line.
-fn word(bytes: &[u8]) -> String {
+fn field(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let is_odd = |c: char| c.is_control() || c.is_whitespace();
-    let word: String = text.chars().map(|c| if is_odd(c) { '_' } else { c }).collect();
-    if word.is_empty() { "*".to_owned() } else { word }
+    let field: String = text.chars().map(|c| if is_odd(c) { '_' } else { c }).collect();
+    if field.is_empty() { "*".to_owned() } else { field }
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use crate::transfer::{Identifier, Role, Text};
 
     #[test]
-    fn a_download_is_a_line_of_eighteen_words() {
+    fn a_download_is_a_line_of_eighteen_fields() {
         let mut transfer = Transfer::new(Identifier(1));
         transfer.identity.role = Some(Role::Server);
         transfer.identity.remote_name = Some(Text::from("ml.example"));
@@ -66,15 +66,15 @@ mod tests {
         transfer.request.path_real = Some(Text::from("/pub/a file\n"));
         transfer.result.outcome = Some(Outcome::Complete);
         transfer.size.file_bytes = Some(6_336);
-        transfer.time.t_start_unix_ns = Some(114_274_874_000_000_000);
-        transfer.time.ns_total = Some(5_200_000_000);
+        transfer.time.start_unix_ns = Some(114_274_874_000_000_000);
+        transfer.time.total_ns = Some(5_200_000_000);
         let wanted =
             "Wed Aug 15 15:01:19 1973 5 ml.example 6336 /pub/a_file_ b _ o r akb ftp 0 * c\n";
         assert_eq!(line(&transfer), wanted);
     }
 
     #[test]
-    fn a_record_in_which_nothing_is_known_is_a_line_too() {
+    fn an_empty_record_is_a_line() {
         let line = line(&Transfer::new(Identifier(1)));
         assert_eq!(line, "Thu Jan  1 00:00:00 1970 0 * 0 * b _ i r * ftp 0 * i\n");
     }

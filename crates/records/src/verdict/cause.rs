@@ -1,6 +1,6 @@
 //! Causes of the user's waiting time, and their ranking.
 
-use crate::figures::{duration, share};
+use crate::format::{duration, share};
 
 /// Kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub enum Kind {
     /// The server takes long to grant the login.
     SlowLogin,
     /// The remote host computes before it answers.
-    FarHost,
+    RemoteHost,
     /// The remote program pauses now and then.
     Pauses,
     /// The round-trip time of the network.
@@ -51,7 +51,7 @@ pub enum Kind {
     /// TLS on the local processor.
     Tls,
     /// Other local software, and its wait for a processor.
-    OwnProcessor,
+    LocalProcessor,
     /// The first packet of a connection was lost.
     LostSyn,
     /// The server replies late to a command.
@@ -81,7 +81,7 @@ impl Kind {
         Self::SlowGreeting,
         Self::SlowPrompt,
         Self::SlowLogin,
-        Self::FarHost,
+        Self::RemoteHost,
         Self::Pauses,
         Self::Distance,
         Self::LineRate,
@@ -99,7 +99,7 @@ impl Kind {
         Self::HalfDuplex,
         Self::Terminal,
         Self::Tls,
-        Self::OwnProcessor,
+        Self::LocalProcessor,
         Self::LostSyn,
         Self::SlowCommand,
         Self::SlowFirstByte,
@@ -112,15 +112,15 @@ impl Kind {
         Self::Unknown,
     ];
 
-    /// Returns the name of the kind for tables.
+    /// Returns the name of the kind in records; the name never changes.
     #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::NameServer => "name server",
             Self::SlowGreeting => "slow greeting",
             Self::SlowPrompt => "slow prompt",
             Self::SlowLogin => "slow login",
-            Self::FarHost => "far host",
+            Self::RemoteHost => "far host",
             Self::Pauses => "pauses",
             Self::Distance => "distance",
             Self::LineRate => "line rate",
@@ -138,7 +138,7 @@ impl Kind {
             Self::HalfDuplex => "half duplex",
             Self::Terminal => "terminal",
             Self::Tls => "TLS here",
-            Self::OwnProcessor => "own processor",
+            Self::LocalProcessor => "own processor",
             Self::LostSyn => "lost SYN",
             Self::SlowCommand => "slow command",
             Self::SlowFirstByte => "slow first byte",
@@ -150,6 +150,30 @@ impl Kind {
             Self::ShortQueue => "short queue",
             Self::Unknown => "unknown",
         }
+    }
+
+    /// Returns the name of the kind for display.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NameServer => "name resolution",
+            Self::RemoteHost => "remote host",
+            Self::Pauses => "program pauses",
+            Self::Distance => "round-trip time",
+            Self::LineRate => "link rate",
+            Self::Nagle => "Nagle's algorithm",
+            Self::SmallWindow => "small receive window",
+            Self::Loss => "packet loss",
+            Self::Tls => "TLS on this host",
+            Self::LocalProcessor => "local processor",
+            kind => kind.name(),
+        }
+    }
+
+    /// Returns the kind with the [`Kind::name`] `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Returns whether the kind is a packet loss.
@@ -165,9 +189,9 @@ impl Kind {
     }
 }
 
-/// A quantity that the user waits for.
+/// An operation that the user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Whole {
+pub enum Operation {
     /// All steps until the session is usable.
     Login,
     /// The echo of a key.
@@ -186,10 +210,22 @@ pub enum Whole {
     Session,
 }
 
-impl Whole {
-    /// Returns the name of the quantity for sentences.
+impl Operation {
+    /// Every operation.
+    const ALL: [Self; 8] = [
+        Self::Login,
+        Self::Echo,
+        Self::EchoTrain,
+        Self::EchoUnderLoad,
+        Self::Answer,
+        Self::Screenful,
+        Self::Transfer,
+        Self::Session,
+    ];
+
+    /// Returns the name of the operation in records; the name never changes.
     #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Login => "the way to the prompt",
             Self::Echo => "an echo",
@@ -202,10 +238,27 @@ impl Whole {
         }
     }
 
+    /// Returns the name of the operation for sentences.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Login => "session set-up",
+            Self::EchoTrain => "an echo during steady typing",
+            Self::EchoUnderLoad => "an echo during output",
+            operation => operation.name(),
+        }
+    }
+
+    /// Returns the operation with the [`Operation::name`] `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operation| operation.name() == name)
+    }
+
     /// Returns the delay that users do not notice, ns. A smaller cause is not reported, and a cause
     /// of this size has half the weight of its share. The value for an echo is from TM-233 (section
     /// 3.1).
-    const fn unnoticed_ns(self) -> u64 {
+    const fn unnoticeable_delay_ns(self) -> u64 {
         match self {
             Self::Echo | Self::EchoTrain => 25_000_000,
             Self::Screenful | Self::Answer => 20_000_000,
@@ -221,18 +274,19 @@ impl Whole {
 pub struct Cause {
     /// Kind of the cause.
     pub kind: Kind,
-    /// Quantity that the cause delays.
-    pub of: Whole,
+    /// Operation that the cause delays.
+    pub operation: Operation,
     /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
     /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
     /// would take its place.
     pub gain_ns: u64,
-    /// Total duration of the quantity, ns.
+    /// Total duration of the operation, ns.
     pub total_ns: u64,
-    /// Subject of the sentence: the component that causes the wait.
+    /// Subject of the sentence, in the singular: the component and the mechanism that cause the
+    /// wait.
     pub subject: String,
-    /// Remedy or explanation: a clause without a final period.
+    /// Evidence as a clause, and the remedy as a second sentence, without a final period.
     pub advice: String,
 }
 
@@ -242,7 +296,7 @@ const STANDS_OUT_ONE_IN: u64 = 10;
 /// can be fixed.
 const LIMIT_DISCOUNT: u64 = 4;
 
-/// A gain that is below the cost by at most this fraction counts as equal to it.
+/// A gain that is below the cost by at most this fraction counts as equal to the cost.
 const HIDDEN_ONE_IN: u64 = 20;
 
 /// Round-trip times below this are near: 5,000 km of fiber in each direction.
@@ -252,29 +306,33 @@ impl Cause {
     /// Returns whether the cause exceeds the unnoticed delay, and is a significant part of its
     /// total.
     pub(super) fn stands_out(&self) -> bool {
-        let least_ns =
-            if self.kind == Kind::Distance { FAR_AWAY_NS } else { self.of.unnoticed_ns() };
+        let least_ns = if self.kind == Kind::Distance {
+            FAR_AWAY_NS
+        } else {
+            self.operation.unnoticeable_delay_ns()
+        };
         self.gain_ns >= least_ns && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
     }
 
-    /// Returns the weight for ranking, in millionths: the share of the total, reduced according to
-    /// how little it exceeds the unnoticed delay.
+    /// Returns the weight for ranking, in millionths: the share of the total, reduced if the gain
+    /// is not much greater than the unnoticed delay.
     pub(super) fn weight(&self) -> u64 {
-        let (gain, total) = (u128::from(self.gain_ns), u128::from(self.total_ns.max(1)));
+        let gain = u128::from(self.gain_ns);
+        let total = u128::from(self.total_ns.max(1));
         let share = (gain * 1_000_000 / total).min(1_000_000);
-        let noticed = share * gain / (gain + u128::from(self.of.unnoticed_ns()));
+        let noticed = share * gain / (gain + u128::from(self.operation.unnoticeable_delay_ns()));
         let noticed = u64::try_from(noticed).unwrap_or(u64::MAX);
         if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
     }
 
-    /// Returns a complete sentence: the cause, its cost and the total, the gain if that is less
-    /// than the cost, and the remedy.
+    /// Returns the cause in at most two sentences: the cause, its cost and the total, the gain if
+    /// that is less than the cost, the evidence, and the remedy.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let hidden = match self.hides() {
+        let hidden = match self.masks_another() {
             false => String::new(),
             true => format!(
-                ", and without it {} would be gained, as something else would be waited for then",
+                ", but removing it saves only {}, because other waits remain",
                 duration(self.gain_ns)
             ),
         };
@@ -283,14 +341,14 @@ impl Cause {
             self.subject,
             duration(self.cost_ns),
             duration(self.total_ns),
-            self.of.text(),
+            self.operation.text(),
             share(self.cost_ns, self.total_ns),
             self.advice
         )
     }
 
-    /// Returns whether the cause hides another one, so that its gain is less than its cost.
-    fn hides(&self) -> bool {
+    /// Returns whether the cause hides another cause, so that removing it gains less than its cost.
+    fn masks_another(&self) -> bool {
         self.cost_ns.saturating_sub(self.gain_ns) > self.cost_ns / HIDDEN_ONE_IN
     }
 }

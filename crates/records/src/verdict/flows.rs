@@ -1,23 +1,23 @@
 //! Causes of waiting in a flow.
 //!
-//! The stalls of a flow (see the `traffic` module) are assigned to one kind of cause after the
-//! other, starting with the kind that has the most reliable symptoms. A stall is assigned only
-//! once, so the gains reported for a flow never exceed its duration.
+//! The stalls of a flow (see the `traffic` module) are assigned to causes, starting with the kind
+//! of cause that has the most reliable symptoms. A stall is assigned only once, so the gains
+//! reported for a flow never exceed its duration.
 
-use super::cause::{Cause, Kind, Whole};
-use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
+use super::cause::{Cause, Kind, Operation};
+use super::echo::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
-use super::{losses, rates, remains, waits};
-use crate::figures::duration;
+use super::{losses, lower_bound, rates, round_trip_waits};
+use crate::format::{count, duration};
 use crate::measurement::Layer;
 use crate::statistics;
 
 /// A flow under analysis.
 pub(super) struct View<'a> {
     pub(super) flow: &'a Flow,
-    pub(super) whole: Whole,
-    /// The only rule that applies to it, if not all do.
+    pub(super) operation: Operation,
+    /// The only rule that applies to the flow; `None` if all rules apply.
     pub(super) only: Option<Rule>,
     pub(super) path: &'a Path,
     /// Round-trip time of the network, ns.
@@ -42,8 +42,8 @@ pub(super) struct View<'a> {
     pub(super) other_first_ns: Option<u64>,
     /// Time of the local software for a key and its echo, ns.
     pub(super) own_ns: u64,
-    /// Data bytes of the packets that arrive, if long packets vanish in this session.
-    pub(super) hole: Option<u64>,
+    /// Data bytes of the packets that pass the path, if the session has a path MTU black hole.
+    pub(super) black_hole_segment_bytes: Option<u64>,
 }
 
 /// A rule that is applied to a flow exclusively.
@@ -56,17 +56,17 @@ pub(super) enum Rule {
 }
 
 /// Minimum length of a stall, ns; shorter delays are due to the scheduler.
-const LEAST_STALL_NS: u64 = 5_000_000;
+const MIN_STALL_NS: u64 = 5_000_000;
 
 impl View<'_> {
-    /// Makes a cause that stalled this flow for `cost_ns`. Without it, the flow takes the minimum
-    /// time that the other known limits permit.
+    /// Makes a cause that stalled this flow for `cost_ns`. Without the cause, the flow takes the
+    /// minimum time that the other known limits permit.
     pub(super) fn cause(&self, kind: Kind, cost_ns: u64, subject: &str, advice: String) -> Cause {
         let cost_ns = cost_ns.min(self.flow.elapsed_ns);
-        let without_ns = remains::without_ns(self, kind);
+        let without_ns = lower_bound::without_ns(self, kind);
         Cause {
             kind,
-            of: self.whole,
+            operation: self.operation,
             cost_ns,
             gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(without_ns)),
             total_ns: self.flow.elapsed_ns,
@@ -75,17 +75,18 @@ impl View<'_> {
         }
     }
 
-    /// Returns the stalls for which `is_meant` is true.
-    pub(super) fn select(&self, is_meant: impl Fn(&Stall) -> bool) -> Vec<Stall> {
-        self.stalls.iter().filter(|stall| is_meant(stall)).copied().collect()
+    /// Returns the stalls for which `is_included` is true.
+    pub(super) fn select(&self, is_included: impl Fn(&Stall) -> bool) -> Vec<Stall> {
+        self.stalls.iter().filter(|stall| is_included(stall)).copied().collect()
     }
 
-    /// Assigns `stalls` to `cause` if it stands out, so that no other cause gets them.
+    /// If `cause` stands out, assigns `stalls` to it, so that no other cause gets these stalls, and
+    /// returns it.
     pub(super) fn settle(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
         if !cause.stands_out() {
             return None;
         }
-        self.stalls.retain(|stall| stalls.iter().all(|taken| taken.index != stall.index));
+        self.stalls.retain(|stall| stalls.iter().all(|selected| selected.index != stall.index));
         self.explained_ns = self.explained_ns.saturating_add(cause.cost_ns);
         Some(cause)
     }
@@ -101,9 +102,10 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
     stalls.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns))
 }
 
-/// Returns the costs of the flows of a session.
+/// Returns the causes that delay the flows of a session.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
-    let (mut views, trip_ns) = (views(observed), round_trip_ns(observed));
+    let mut views = views(observed);
+    let trip_ns = round_trip_ns(observed);
     let whole_flows = views.iter().filter(|view| view.only.is_none());
     let has_losses = whole_flows.clone().any(|view| losses::is_lossy(view.flow));
     let has_losses_at_rest = losses::is_lossy_at_rest(observed);
@@ -111,24 +113,26 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let has_reordering = whole_flows.clone().any(losses::is_reordered);
     // Keys are short: if their echoes are late, short packets are lost as well.
     let mut long = views.iter().filter(|view| view.only != Some(Rule::Windows));
-    let hole = long.find_map(losses::hole).filter(|_| !has_late_echoes);
+    let black_hole_segment_bytes =
+        long.find_map(losses::black_hole_segment_bytes).filter(|_| !has_late_echoes);
     for view in &mut views {
         view.has_losses = has_losses || losses::is_lossy(view.flow);
         view.has_losses_at_rest = has_losses_at_rest || has_late_echoes;
         view.has_reordering = has_reordering;
-        view.hole = hole;
+        view.black_hole_segment_bytes = black_hole_segment_bytes;
     }
     let has_windows = views.iter().any(|view| view.window_bytes.is_some());
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
-    found.extend(waits::nagle_of_answers(observed, trip_ns));
+    found.extend(round_trip_waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
     if has_windows {
-        // A window seen in one output also applies to the others, where it may look like a bucket.
+        // A window seen in one output also limits the other outputs, where it may look like a token
+        // bucket.
         found.retain(|cause| cause.kind != Kind::RateLimiter);
     }
     // A wait for a lost packet looks like a wait for an acknowledgment.
     if !has_losses && !has_late_echoes {
-        found.extend(waits::nagle_if_unhurried(observed, trip_ns));
+        found.extend(round_trip_waits::nagle_with_delayed_ack(observed, trip_ns));
     }
     found
 }
@@ -136,12 +140,12 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
 /// Returns whether packets were lost in the session, according to the local TCP; `None` if there
 /// are no counts.
 pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
-    let flows = [&observed.screenful, &observed.unhurried].into_iter().flatten();
+    let flows = [&observed.screenful, &observed.screenful_delayed_ack].into_iter().flatten();
     let flows = flows.chain(&observed.transfers);
     let is_lossy_here = flows.clone().any(losses::is_lossy);
     let echo = observed.echo.as_ref().map(|echo| &echo.counts);
     let counts = flows.map(|flow| &flow.counts).chain(echo);
-    let again: Vec<u64> = counts.filter_map(losses::really_lost).collect();
+    let again: Vec<u64> = counts.filter_map(losses::confirmed_losses).collect();
     (!again.is_empty()).then_some(is_lossy_here || again.iter().any(|count| *count > 0))
 }
 
@@ -159,33 +163,34 @@ pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
-    let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
-    let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
-    let held_up = observed.held_up.iter().map(|flow| (flow, Whole::Screenful, Some(Rule::Hole)));
+    let screenful = observed.screenful.iter().map(|flow| (flow, Operation::Screenful));
+    let transfers = observed.transfers.iter().map(|flow| (flow, Operation::Transfer));
+    let blocked =
+        observed.blocked.iter().map(|flow| (flow, Operation::Screenful, Some(Rule::Hole)));
     let sustained = observed.sustained.iter();
-    let sustained = sustained.map(|flow| (flow, Whole::Transfer, Some(Rule::Windows)));
+    let sustained = sustained.map(|flow| (flow, Operation::Transfer, Some(Rule::Windows)));
     let trip_ns = round_trip_ns(observed);
-    let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
-    let unhurried = unhurried.map(|first| first.at_ns);
+    let with_delayed_ack = observed.screenful_delayed_ack.as_ref();
+    let delayed_ack_first_ns = with_delayed_ack.and_then(|flow| Some(flow.arrivals.first()?.at_ns));
     let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
     let own_ns = sum_of(layers, is_own);
     let mut views = Vec::new();
-    let usual = screenful.chain(transfers).map(|(flow, whole)| (flow, whole, None));
-    for (flow, whole, only) in usual.chain(held_up).chain(sustained) {
-        let window_bytes = waits::in_windows(flow, trip_ns, observed.path.mss_bytes);
+    let usual = screenful.chain(transfers).map(|(flow, operation)| (flow, operation, None));
+    for (flow, operation, only) in usual.chain(blocked).chain(sustained) {
+        let window_bytes = round_trip_waits::in_windows(flow, trip_ns, observed.path.mss_bytes);
         let is_of_windows = |rate: u64| {
             let of_a_window =
                 window_bytes.and_then(|window| rate_bps(window, trip_ns.unwrap_or(0)));
             of_a_window.is_some_and(|of_a_window| rate / 3 <= of_a_window / 2)
         };
         let burst_bps = burst_rate_bps(&flow.arrivals)
-            .filter(|rate| !is_of_windows(*rate) && is_of_a_line(flow, *rate, trip_ns));
-        let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
+            .filter(|rate| !is_of_windows(*rate) && can_be_link_rate(flow, *rate, trip_ns));
+        let least_ns = (trip_ns.unwrap_or(0) / 4).max(MIN_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
         let path = &observed.path;
         views.push(View {
             flow,
-            whole,
+            operation,
             only,
             path,
             trip_ns,
@@ -197,21 +202,21 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             has_losses_at_rest: false,
             expected_loss_ns: losses::expected_ns(observed, flow),
             has_reordering: false,
-            other_first_ns: unhurried.filter(|_| whole == Whole::Screenful),
+            other_first_ns: delayed_ack_first_ns.filter(|_| operation == Operation::Screenful),
             own_ns,
-            hole: None,
+            black_hole_segment_bytes: None,
         });
     }
     views
 }
 
-/// With fewer gaps, a stall looks like a slow link.
+/// Minimum number of gaps; with fewer, a stall looks like a slow link.
 const MANY_GAPS: usize = 4;
 
 /// Returns whether `rate_bps` may be the rate of a link: then the first bytes also took their time
-/// on it. The test applies if there are few gaps, or if the gaps are as long as a round trip: a
-/// window of one segment is as even as a link, but its first segment arrives at once.
-fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
+/// on the link. The test applies if there are few gaps, or if the gaps are as long as a round trip:
+/// a window of one segment is as even as a link, but its first segment arrives at once.
+fn can_be_link_rate(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let arrivals = &flow.arrivals;
     let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
     times.sort_unstable();
@@ -248,23 +253,25 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     match view.only {
         Some(Rule::Hole) => return losses::black_hole(&mut view).into_iter().collect(),
         Some(Rule::Windows) if view.window_bytes.is_none() => return Vec::new(),
-        Some(Rule::Windows) => return waits::small_window(&mut view).into_iter().collect(),
+        Some(Rule::Windows) => {
+            return round_trip_waits::small_window(&mut view).into_iter().collect();
+        }
         None => {}
     }
     let mut found = processor(&view);
-    found.extend(own_wait(&mut view));
+    found.extend(processor_wait(&mut view));
     found.extend(first_byte(&view));
     // The rules with the most reliable symptoms come first; see the module documentation.
     found.extend(losses::black_hole(&mut view));
-    found.extend(waits::zero_window(&mut view));
+    found.extend(round_trip_waits::zero_window(&mut view));
     found.extend(rates::limiter(&mut view));
-    found.extend(waits::delayed_ack(&mut view));
-    found.extend(waits::nagle(&mut view));
-    found.extend(waits::nagle_of_a_trip(&mut view));
+    found.extend(round_trip_waits::delayed_ack(&mut view));
+    found.extend(round_trip_waits::nagle(&mut view));
+    found.extend(round_trip_waits::nagle_of_a_trip(&mut view));
     found.extend(losses::reordering(&mut view));
     found.extend(losses::loss(&mut view));
-    found.extend(waits::small_window(&mut view));
-    found.extend(waits::full_window(&view));
+    found.extend(round_trip_waits::small_window(&mut view));
+    found.extend(round_trip_waits::full_window(&view));
     found.extend(rates::small_packets(&view));
     // A flow that arrives in windows leaves the link idle.
     found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
@@ -273,13 +280,14 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
         found.retain(|cause| !cause.kind.is_loss());
     }
     if let Some(rate_bps) = rate_of_a_full_queue(&view) {
-        charge_the_link(&view, rate_bps, &mut found);
+        add_repair_cost_to_link(&view, rate_bps, &mut found);
     }
     found
 }
 
-/// Adds the cost of repairing lost packets to that of the link whose queue dropped them.
-fn charge_the_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause>) {
+/// Adds the cost of repairing lost packets to the cost of the link whose queue dropped these
+/// packets.
+fn add_repair_cost_to_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause>) {
     let is_line = |cause: &Cause| cause.kind == Kind::LineRate;
     let lost_ns =
         found.iter().filter(|cause| cause.kind.is_loss()).map(|cause| cause.cost_ns).max();
@@ -293,9 +301,9 @@ fn charge_the_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause>) {
         cause.cost_ns = cause.cost_ns.saturating_add(lost_ns).min(cause.total_ns);
         cause.gain_ns = cause.gain_ns.saturating_add(lost_ns).min(cause.cost_ns);
         cause.advice = format!(
-            "{}, but {} of that is the repair of packets which the queue in front of it dropped: a longer \
-             queue saves it",
-            cause.advice,
+            "it carries {} bit/s of data, and {} of this cost is the repair of packets that its \
+             full queue dropped. Use a faster link, or a larger buffer to avoid the repair",
+            count(view.path.line_bps.unwrap_or(rate_bps)),
             duration(lost_ns)
         );
     }
@@ -313,7 +321,7 @@ const QUEUE_SEGMENTS: u64 = 5;
 /// queue, and nothing was lost between single keys, when the queue was empty.
 fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
     let rate_bps = rates::seen_line_bps(view)
-        .filter(|_| view.whole == Whole::Transfer && !view.has_losses_at_rest)?;
+        .filter(|_| view.operation == Operation::Transfer && !view.has_losses_at_rest)?;
     let line_ns = serial_ns(view.flow.bytes, rate_bps);
     let mss_bytes = view.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
     let queue_ns = serial_ns(mss_bytes.saturating_mul(QUEUE_SEGMENTS), rate_bps);
@@ -331,39 +339,44 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
         view.cause(
             Kind::Terminal,
             terminal_ns,
-            "Painting on this side's terminal",
-            "a faster terminal, or less colour and scrolling, would help".to_owned(),
+            "The local terminal",
+            "it took that long to display the output. Use a faster terminal, or less color and \
+             scrolling"
+                .to_owned(),
         ),
         view.cause(
-            Kind::OwnProcessor,
+            Kind::LocalProcessor,
             own_ns,
-            "This side's own software",
-            "look at the split by layer, and at what else runs on this machine".to_owned(),
+            "The local software (plumb)",
+            "this is the sum of its layers. Compare the layers, and stop other processes on this \
+             host"
+                .to_owned(),
         ),
     ];
-    if let Some(ns) = view.flow.tls_own_ns {
-        let advice = "look for a cipher that this processor has instructions for (AES-GCM)";
-        found.push(view.cause(Kind::Tls, ns, "TLS on this side's processor", advice.to_owned()));
+    if let Some(ns) = view.flow.tls_cpu_ns {
+        let advice = "encryption used that much processor time here. Choose a cipher that this \
+                      processor has instructions for (AES-GCM)";
+        found.push(view.cause(Kind::Tls, ns, "TLS on this host's processor", advice.to_owned()));
     }
     found
 }
 
-/// Returns the cost of the wait for the local processor. If it explains half of the time that the
-/// flow stalled, no stall is left for other causes.
-fn own_wait(view: &mut View<'_>) -> Option<Cause> {
+/// Returns the cost of the wait for the local processor. If this wait explains half of the time
+/// that the flow stalled, no stall is left for other causes.
+fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
     let waited_ns = view.flow.own_wait_ns?;
-    let advice = "plumb was ready to run for so long: end what else runs here, or give plumb a greater \
-                  share (nice, a processor of its own)";
-    let subject = "The wait for a processor of this machine";
-    let cause = view.cause(Kind::OwnProcessor, waited_ns, subject, advice.to_owned());
+    let advice = "plumb was runnable but not scheduled for that time. Stop other processes on this \
+                  host, or give plumb a higher priority (nice) or a processor of its own";
+    let subject = "Waiting for a processor on this host";
+    let cause = view.cause(Kind::LocalProcessor, waited_ns, subject, advice.to_owned());
     let explains_all = waited_ns >= sum_ns(&view.stalls) / 2;
-    let taken = view.select(|_| explains_all);
-    view.settle(cause, &taken)
+    let selected = view.select(|_| explains_all);
+    view.settle(cause, &selected)
 }
 
 /// Returns whether the request for an incoming flow, or its first packet, was retransmitted: other
 /// packets arrived earlier, out of order.
-fn was_asked_again(view: &View<'_>) -> bool {
+fn was_retransmitted(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
     let marks = [counts.retransmissions, counts.out_of_order_in];
     view.has_losses && marks.into_iter().flatten().any(|count| count > 0)
@@ -371,22 +384,22 @@ fn was_asked_again(view: &View<'_>) -> bool {
 
 /// Returns the cost of a lost request, ns.
 pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
-    let first = view.flow.arrivals.first().filter(|_| was_asked_again(view));
+    let first = view.flow.arrivals.first().filter(|_| was_retransmitted(view));
     first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
 }
 
 /// A flow fills its link if its rate is at least this many tenths of its burst rate.
 const FULL_TENTHS: u64 = 5;
 
-/// Returns whether any incoming flow fills the slowest link, so that a queue can form there; `None`
-/// if that is unknown.
+/// Returns whether any incoming flow fills the slowest link, so that a queue can form in front of
+/// the link; `None` if the rates of the flows are unknown.
 pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
     let incoming: Vec<View<'_>> = views(observed)
         .into_iter()
         .filter(|view| view.only.is_none() && view.flow.direction == Direction::Incoming)
         .collect();
     let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
-    let transfers = incoming.iter().filter(|view| view.whole == Whole::Transfer);
+    let transfers = incoming.iter().filter(|view| view.operation == Operation::Transfer);
     let mean = transfers
         .filter_map(|view| rate_bps(view.flow.bytes, span_ns(&view.flow.arrivals)?))
         .max()?;
@@ -395,9 +408,10 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
 
 /// Returns the time of the remote host until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // If long packets vanish, the first packet vanished; if packets are lost, the request may have
-    // been; if packets are reordered, the first one may have been late.
-    let is_of_the_way = view.hole.is_some() || view.has_reordering || was_asked_again(view);
+    // If long packets vanish, the first packet vanished. If packets are lost, the request may have
+    // been lost. If packets are reordered, the first packet may have been late.
+    let is_of_the_way =
+        view.black_hole_segment_bytes.is_some() || view.has_reordering || was_retransmitted(view);
     if view.flow.direction == Direction::Outgoing || is_of_the_way {
         return None;
     }
@@ -407,16 +421,16 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     // A single delay of the host is not a cause.
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
-        Kind::FarHost,
+        Kind::RemoteHost,
         first_ns
             .saturating_sub(trip_ns)
             .saturating_sub(line_ns)
             .saturating_sub(view.own_ns)
             .saturating_sub(view.flow.own_wait_ns.unwrap_or(0)),
-        "The far host",
+        "The remote host's slow response",
         format!(
-            "so long after the round trip of the network and its TCP, {}, comes its first byte: look \
-             there at the program and at the load",
+            "its first byte arrives that much later than one round trip of its TCP ({}). Check the \
+             program and the load there",
             duration(trip_ns)
         ),
     ))

@@ -1,66 +1,68 @@
 //! A path that carries one direction at a time.
 //!
 //! Between two packets of different directions such a medium pauses for its turnaround time. A key
-//! typed after a pause waits for one turnaround, that of its echo. A key that follows an echo waits
-//! for two: the acknowledgment of that echo, or the key itself, turns the medium once more. A key
-//! in a sequence therefore takes longer than a complete short answer of an idle shell, which no
-//! other cause produces: a slow host, a queue and a long path delay both equally. The short answers
-//! are the control measurement.
+//! typed after a pause waits for one turnaround, for its echo. A key that follows an echo waits for
+//! two: the acknowledgment of that echo, or the key itself, turns the medium once more. The echo of
+//! a key in a sequence therefore takes longer than a complete short answer of an idle shell. No
+//! other cause has this effect: a slow host, a queue and a long path delay echo and answer equally.
+//! The short answers are the control measurement.
 //!
 //! If the turnaround is longer than half the round trip, an echo at rest takes one turnaround and
-//! half a round trip, and one in a sequence takes two turnarounds; together they give the round
-//! trip of the path without its turnarounds.
+//! half a round trip, and an echo in a sequence takes two turnarounds. The two times together give
+//! the round trip of the path without its turnarounds.
 //!
 //! A medium that also turns for a packet at rest, or a session without answers, as at a login
-//! prompt, is detected by keys typed at a steady pace, with weaker evidence (see the `keys`
+//! prompt, is detected by keys typed at a steady pace, with weaker evidence (see the `echo`
 //! module).
 
-use super::cause::{Cause, Kind, Whole};
-use super::keys::round_trip_ns;
+use super::cause::{Cause, Kind, Operation};
+use super::echo::round_trip_ns;
 use super::observation::Observation;
-use crate::figures::duration;
+use crate::format::duration;
 use crate::statistics;
 
 /// Minimum number of answers for the comparison.
-const FEWEST_ANSWERS: usize = 4;
+const MIN_ANSWERS: usize = 4;
 /// Minimum difference between an echo in a sequence and an answer at rest, ns,
-const LEAST_TURN_NS: u64 = 10_000_000;
+const MIN_TURNAROUND_NS: u64 = 10_000_000;
 /// and as a fraction of the answer.
-const TURN_ONE_IN: u64 = 5;
+const TURNAROUND_ONE_IN: u64 = 5;
 /// Maximum difference between the quartiles of the echoes, as a fraction: a processor that is
 /// occasionally busy spreads them further.
 const SPREAD_ONE_IN: u64 = 4;
 
 /// Returns the cost of the turnarounds of a half-duplex path for an echo.
 pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Cause> {
-    let answers_ns = &observed.answers.as_ref()?.at_once_ns;
-    if answers_ns.len() < FEWEST_ANSWERS {
+    let answers_ns = &observed.answers.as_ref()?.quick_ack_ns;
+    if answers_ns.len() < MIN_ANSWERS {
         return None;
     }
     let rest_ns = statistics::median(answers_ns)?;
     let quartile = |percent| statistics::percentile(echoes_ns, percent);
-    let (low_ns, echo_ns, high_ns) = (quartile(25)?, quartile(50)?, quartile(75)?);
+    let low_ns = quartile(25)?;
+    let echo_ns = quartile(50)?;
+    let high_ns = quartile(75)?;
     let is_even = high_ns <= low_ns.saturating_add(low_ns / SPREAD_ONE_IN);
-    let turn_ns = LEAST_TURN_NS.max(rest_ns / TURN_ONE_IN);
-    if !is_even || low_ns < rest_ns.saturating_add(turn_ns) {
+    let turnaround_ns = MIN_TURNAROUND_NS.max(rest_ns / TURNAROUND_ONE_IN);
+    if !is_even || low_ns < rest_ns.saturating_add(turnaround_ns) {
         return None;
     }
     // TCP's minimum round-trip time is also that of a packet at rest, without the shell.
     let shortest_ns = round_trip_ns(observed)?.min(rest_ns);
-    let in_turns = in_turns_ns(echo_ns, shortest_ns);
-    let without_ns = shortest_ns.saturating_mul(2).saturating_sub(in_turns);
+    let turnarounds_ns = turnarounds_ns(echo_ns, shortest_ns);
+    let without_ns = shortest_ns.saturating_mul(2).saturating_sub(turnarounds_ns);
     let gain_ns = echo_ns.saturating_sub(without_ns);
     Some(Cause {
         kind: Kind::HalfDuplex,
-        of: Whole::Echo,
+        operation: Operation::Echo,
         cost_ns: gain_ns,
         gain_ns,
         total_ns: echo_ns,
-        subject: "A half-duplex path, which carries one direction at a time,".to_owned(),
+        subject: "A half-duplex path".to_owned(),
         advice: format!(
-            "a key that follows another takes {}, and a whole answer of the shell at rest {}, so that \
-             each change of direction delays what follows: look for a half-duplex line, radio link or \
-             modem, or edit lines here",
+            "the echo of a key that follows another takes {}, but a complete short answer only {}, \
+             so each change of direction adds a delay. Check for a half-duplex link, radio link or \
+             modem, or edit lines locally",
             duration(echo_ns),
             duration(rest_ns)
         ),
@@ -69,7 +71,7 @@ pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Ca
 
 /// Returns the time of two turnarounds, derived from an echo in a sequence. An echo longer than two
 /// packets at rest waits for four turnarounds.
-const fn in_turns_ns(echo_ns: u64, shortest_ns: u64) -> u64 {
+const fn turnarounds_ns(echo_ns: u64, shortest_ns: u64) -> u64 {
     if echo_ns > shortest_ns.saturating_mul(2) { echo_ns / 2 } else { echo_ns }
 }
 
@@ -86,8 +88,8 @@ mod tests {
         Observation {
             echo: Some(Echoes { samples_ns: vec![echo_ms * MS; 40], ..Echoes::default() }),
             answers: Some(Answers {
-                at_once_ns: vec![answer_ms * MS; 5],
-                late_ns: vec![answer_ms * MS; 5],
+                quick_ack_ns: vec![answer_ms * MS; 5],
+                delayed_ack_ns: vec![answer_ms * MS; 5],
             }),
             path: Path { min_rtt_ns: Some(trip_ms * MS), ..Path::default() },
             ..Observation::default()
@@ -105,7 +107,7 @@ mod tests {
         let observed = session(120, 72, 70);
         assert_eq!(gain_ms(&observed), Some(100));
         let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
-        assert_eq!(kinds, [Kind::HalfDuplex], "the far host and the distance are not accused");
+        assert_eq!(kinds, [Kind::HalfDuplex], "neither the remote host nor the path is accused");
     }
 
     #[test]
@@ -128,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn with_few_answers_nothing_is_said() {
+    fn few_answers_give_no_result() {
         let mut observed = session(120, 72, 70);
-        observed.answers.as_mut().unwrap().at_once_ns.truncate(3);
+        observed.answers.as_mut().unwrap().quick_ack_ns.truncate(3);
         assert_eq!(gain_ms(&observed), None);
     }
 }

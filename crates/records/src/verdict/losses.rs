@@ -2,44 +2,43 @@
 //!
 //! A receiver sees a loss as data out of order, followed by silence until the retransmission: about
 //! a round trip after duplicate acknowledgments, otherwise a timeout. The loss of the last packet
-//! of a flow leaves only the silence, which counts as a loss only if there were others in the
-//! session.
+//! of a flow leaves only the silence, which counts as a loss only if the session had other losses.
 
-use super::cause::{Cause, Kind, Whole};
+use super::cause::{Cause, Kind, Operation};
 use super::flows::{View, lost_request_ns, sum_ns};
 use super::observation::{Direction, Echoes, Flow, FlowCounts, Observation, Path};
+use super::round_trip_waits::{INITIAL_SEGMENTS, largest_around, long_ns};
 use super::traffic::Stall;
-use super::waits::{INITIAL_SEGMENTS, largest_around, long_ns};
-use crate::figures::{count, duration};
+use crate::format::{count, duration};
 use crate::statistics;
 
 /// Returns whether a packet of the flow was certainly lost.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
     let mark = match flow.direction {
-        Direction::Outgoing => really_lost(&flow.counts),
-        // Retransmissions of the local host on a slow link may only have been late.
+        Direction::Outgoing => confirmed_losses(&flow.counts),
+        // Segments that the local host retransmitted on a slow link may only have been late.
         Direction::Incoming => flow.counts.out_of_order_in,
     };
     mark.is_some_and(|count| count > 0)
 }
 
 /// Returns the number of segments that the local host retransmitted, without spurious ones.
-pub(super) fn really_lost(counts: &FlowCounts) -> Option<u64> {
+pub(super) fn confirmed_losses(counts: &FlowCounts) -> Option<u64> {
     let needless = counts.duplicate_reports.unwrap_or(0);
     Some(counts.retransmissions?.saturating_sub(needless))
 }
 
 /// Returns whether packets were lost while single keys were typed, according to the local TCP. A
-/// bucket or a queue that drops packets does not do so then.
+/// token bucket or a full queue drops no packets between single keys.
 pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
     let Some(Echoes { counts, .. }) = &observed.echo else { return false };
-    let lost = really_lost(counts).unwrap_or(0);
+    let lost = confirmed_losses(counts).unwrap_or(0);
     lost.saturating_add(counts.out_of_order_in.unwrap_or(0)) > 0
 }
 
 /// An exchange was delayed if it takes this many times the usual time plus [`LATE_NS`].
 const LATE_FACTOR: u64 = 2;
-/// Shorter delays are random, ns.
+/// Minimum delay that is not random, ns.
 const LATE_NS: u64 = 100_000_000;
 
 /// Returns the duration above which an exchange that usually takes `usual_ns` was delayed, ns.
@@ -62,29 +61,30 @@ fn exchange_loss_ns(observed: &Observation) -> Option<u64> {
     let kinds = [
         echo.map(|echo| echo.without_own_wait_ns()),
         echo.map(|echo| echo.erasures_ns.clone()),
-        answers.map(|answers| answers.at_once_ns.clone()),
-        answers.map(|answers| answers.late_ns.clone()),
+        answers.map(|answers| answers.quick_ack_ns.clone()),
+        answers.map(|answers| answers.delayed_ack_ns.clone()),
     ];
     let late: Vec<u64> = kinds.into_iter().flatten().flat_map(|it| lateness_ns(&it)).collect();
     let sum = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
-    (late.len() >= FEWEST_EXCHANGES).then(|| sum / u64::try_from(late.len()).unwrap_or(u64::MAX))
+    (late.len() >= MIN_EXCHANGES).then(|| sum / u64::try_from(late.len()).unwrap_or(u64::MAX))
 }
 
-/// With fewer exchanges the average is not significant.
-const FEWEST_EXCHANGES: usize = 20;
+/// Minimum number of exchanges; with fewer, the average is not significant.
+const MIN_EXCHANGES: usize = 20;
 
-/// Returns the expected cost of lost packets for a flow that fits into one flight, ns; `None` if it
-/// is longer, or if there were too few short exchanges for an estimate. An exchange has two data
-/// packets.
+/// Returns the expected cost of lost packets for a flow that fits into one flight, ns; `None` if
+/// the flow is longer, or if there were too few short exchanges for an estimate. An exchange has
+/// two data packets.
 pub(super) fn expected_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
-    let mss = observed.path.mss_bytes.unwrap_or(Path::LEAST_MSS).max(1);
+    let mss = observed.path.mss_bytes.unwrap_or(Path::MIN_MSS).max(1);
     let packets = flow.bytes.div_ceil(mss);
     let expected_ns = exchange_loss_ns(observed)?.saturating_mul(packets.saturating_add(1)) / 2;
     (packets <= INITIAL_SEGMENTS).then_some(expected_ns)
 }
 
-/// Returns the data bytes of the packets that arrive after longer ones of the flow have vanished.
-pub(super) fn hole(view: &View<'_>) -> Option<u64> {
+/// Returns the data bytes of the packets that pass a path MTU black hole: longer packets of the
+/// flow were dropped, and packets of this length arrived. `None` if the flow shows no black hole.
+pub(super) fn black_hole_segment_bytes(view: &View<'_>) -> Option<u64> {
     let mss = view.path.mss_bytes?;
     if view.flow.direction == Direction::Outgoing {
         let [before, after] = view.flow.counts.mss_bytes?;
@@ -108,27 +108,27 @@ pub(super) fn hole(view: &View<'_>) -> Option<u64> {
 
 /// Returns the cost of long packets that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
-    let shorter = view.hole?;
+    let shorter = view.black_hole_segment_bytes?;
     let mss = view.path.mss_bytes?;
     let long_ns = long_ns(view);
-    let taken = view.select(|stall| stall.ns >= long_ns);
+    let selected = view.select(|stall| stall.ns >= long_ns);
     // The very first packet may already have been too long.
     let first = view.flow.arrivals.first()?;
     let first_ns = first.at_ns.saturating_sub(view.trip_or_zero());
-    let gain_ns = sum_ns(&taken).saturating_add(first_ns);
+    let gain_ns = sum_ns(&selected).saturating_add(first_ns);
     let advice = format!(
-        "packets with {} bytes of data vanish without a word, and those with {} arrive: let ICMP \
-         through, or set the MTU to what the way carries",
+        "packets with {} bytes of data are dropped without an ICMP error, and those with {} \
+         arrive. Allow ICMP \"packet too big\", or set the MTU to the size that the path carries",
         count(mss),
         count(shorter)
     );
-    let subject = "A hole in the way for long packets";
+    let subject = "A path MTU black hole";
     let cause = view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice);
-    view.settle(cause, &taken)
+    view.settle(cause, &selected)
 }
 
-/// Fewer reorderings may be coincidence.
-const FEWEST_REORDERINGS: u64 = 2;
+/// Minimum number of reorderings; fewer may be coincidence.
+const MIN_REORDERINGS: u64 = 2;
 
 /// Returns whether data of a flow was late rather than lost: the sender detects reordering, and the
 /// receiver sees late data arrive after its retransmission.
@@ -137,14 +137,14 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
     match view.flow.direction {
         Direction::Outgoing => {
             let seen = counts.reorderings.max(counts.duplicate_reports).unwrap_or(0);
-            let lost = really_lost(&view.flow.counts);
-            seen >= FEWEST_REORDERINGS && lost.is_none_or(|lost| lost <= seen)
+            let lost = confirmed_losses(&view.flow.counts);
+            seen >= MIN_REORDERINGS && lost.is_none_or(|lost| lost <= seen)
         }
         Direction::Incoming => {
             let twice = counts.duplicates_in.unwrap_or(0);
             let of_a_trip = |stall: &Stall| stall.ns.saturating_mul(10) >= view.trip_or_zero() * 8;
             let repairs = u64::try_from(view.select(of_a_trip).len()).unwrap_or(u64::MAX);
-            twice >= FEWEST_REORDERINGS && twice.saturating_mul(2) >= repairs
+            twice >= MIN_REORDERINGS && twice.saturating_mul(2) >= repairs
         }
     }
 }
@@ -152,7 +152,7 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
 /// Returns the cost of reordering: early packets wait for late ones, and the sender may consider
 /// the late ones lost.
 ///
-/// If one flow of a session shows it, it applies to all of them.
+/// If one flow of a session shows reordering, reordering applies to all flows of the session.
 pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     if !view.has_reordering {
         return None;
@@ -163,15 +163,15 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
         Direction::Incoming => counts.out_of_order_in,
     };
     let late = late.filter(|late| *late > 0)?;
-    let taken = view.select(|_| true);
+    let selected = view.select(|_| true);
     let advice = format!(
-        "{} packets met others out of their order: look for links in parallel that take packets by \
-         turns",
+        "{} packets were out of order. Check for parallel links that carry the packets of one flow \
+         in turn",
         count(late)
     );
-    let subject = "Disorder on the way";
-    let cause = view.cause(Kind::Reordering, sum_ns(&taken), subject, advice);
-    view.settle(cause, &taken)
+    let subject = "Reordering on the path";
+    let cause = view.cause(Kind::Reordering, sum_ns(&selected), subject, advice);
+    view.settle(cause, &selected)
 }
 
 /// Minimum wait that indicates a timeout, ns. On current hosts, timers expire 200 ms after the
@@ -185,45 +185,49 @@ const TIMER_TRIPS: u64 = 6;
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     // With reordering, the last packet of a flow may only have been late.
     let is_late_alone = view.has_reordering && !is_lossy(view.flow);
-    if !view.has_losses || view.hole.is_some() || is_late_alone {
+    if !view.has_losses || view.black_hole_segment_bytes.is_some() || is_late_alone {
         return None;
     }
     let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);
-    let taken = view.select(|_| true);
+    let selected = view.select(|_| true);
     let (long, short): (Vec<Stall>, Vec<Stall>) =
-        taken.iter().partition(|stall| stall.ns >= long_ns);
-    let (mut long_sum, mut short_sum) = (sum_ns(&long), sum_ns(&short));
+        selected.iter().partition(|stall| stall.ns >= long_ns);
+    let mut long_sum = sum_ns(&long);
+    let mut short_sum = sum_ns(&short);
     let request_ns = lost_request_ns(view);
     *(if request_ns >= long_ns { &mut long_sum } else { &mut short_sum }) += request_ns;
     let seen_ns = long_sum.saturating_add(short_sum);
-    let gain_ns = match view.expected_loss_ns.filter(|_| view.whole == Whole::Screenful) {
+    let gain_ns = match view.expected_loss_ns.filter(|_| view.operation == Operation::Screenful) {
         Some(expected_ns) => seen_ns.min(expected_ns),
         None => seen_ns,
     };
     if long_sum > short_sum {
         let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);
+        let timeouts = match long.len() {
+            0 | 1 => "1 timeout of".to_owned(),
+            timeouts => format!("{timeouts} timeouts of up to"),
+        };
         let advice = format!(
-            "{} times a timer had to run out, the longest {}: selective acknowledgments and probes \
-             of the tail (RFC 8985) on both sides would mend a loss in two round trips; and look for \
-             what loses packets",
-            long.len().max(1),
+            "{timeouts} {} passed before a retransmission. Find the link that drops packets; with \
+             SACK and tail loss probes (RFC 8985) on both hosts a repair takes two round trips",
             duration(longest)
         );
-        let subject = "Waiting for retransmission timers";
+        let subject = "Waiting for retransmission timeouts";
         let cause = view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice);
-        return view.settle(cause.clone(), &taken).or(Some(cause));
+        return view.settle(cause.clone(), &selected).or(Some(cause));
     }
     let counts = &view.flow.counts;
-    let what = match (really_lost(&view.flow.counts).filter(|lost| *lost > 0), counts.segments_out)
-    {
-        (Some(lost), Some(sent)) => {
-            format!("{} of {} segments were lost", count(lost), count(sent))
-        }
-        (Some(lost), None) => format!("{} segments were lost", count(lost)),
-        (None, _) => "segments of the far side were lost".to_owned(),
-    };
-    let advice =
-        format!("{what}: look at the errors of the links, and at queues that are too short");
-    let cause = view.cause(Kind::Loss, gain_ns, "Loss", advice);
-    view.settle(cause.clone(), &taken).or(Some(cause))
+    let what =
+        match (confirmed_losses(&view.flow.counts).filter(|lost| *lost > 0), counts.segments_out) {
+            (Some(lost), Some(sent)) => {
+                format!("{} of {} sent segments were lost", count(lost), count(sent))
+            }
+            (Some(lost), None) => format!("{} sent segments were lost", count(lost)),
+            (None, _) => "segments of the remote host were lost".to_owned(),
+        };
+    let advice = format!(
+        "{what}. Check the links of the path for errors, and for buffers that are too small"
+    );
+    let cause = view.cause(Kind::Loss, gain_ns, "Packet loss", advice);
+    view.settle(cause.clone(), &selected).or(Some(cause))
 }

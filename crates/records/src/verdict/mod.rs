@@ -5,29 +5,27 @@
 //! record: the arrival time of each byte of a flow, echoes during other data, and TCP statistics.
 
 mod cause;
+mod echo;
 mod files;
 mod flows;
 mod half_duplex;
-mod keys;
 mod losses;
+mod lower_bound;
 mod observation;
 mod rates;
-mod remains;
-mod sentence;
+mod render_verdict;
+mod round_trip_waits;
 mod steps;
 mod traffic;
 mod unexplained;
-mod waits;
 
-pub use cause::{Cause, Kind, Whole};
+pub use cause::{Cause, Kind, Operation};
 pub use files::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
 pub use observation::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
     TRAIN_PACE_NS, Unfinished,
 };
-pub use sentence::{
-    FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,
-};
+pub use render_verdict::{Limit, MIN_SAMPLES, limit, verdict};
 
 pub(crate) use traffic::serial_ns;
 
@@ -42,7 +40,7 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
         return files::causes(files);
     }
     let mut found = steps::causes(observed);
-    found.extend(keys::causes(observed));
+    found.extend(echo::causes(observed));
     found.extend(flows::causes(observed));
     let mut causes: Vec<Cause> = unexplained::unfinished(observed).into_iter().collect();
     causes.extend(cause::ranked(without_consequences(found.clone())));
@@ -66,9 +64,9 @@ fn is_small_loss(cause: &Cause) -> bool {
 }
 
 /// Returns `found` without causes that only follow from others: on a half-duplex path, with an
-/// empty bucket or with a small window, a key waits behind other data in any case. The turnarounds
-/// of a half-duplex path are included in its round-trip time, in each wait for the remote host, and
-/// in the rate of an output whose acknowledgments turn the medium.
+/// empty token bucket or with a small window, a key waits behind other data in any case. The
+/// turnarounds of a half-duplex path are included in its round-trip time, in each wait for the
+/// remote host, and in the rate of an output whose acknowledgments turn the medium.
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     let turns = |cause: &Cause| cause.kind == Kind::HalfDuplex && cause.stands_out();
     if found.iter().any(turns) {
@@ -76,7 +74,7 @@ fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
             matches!(
                 kind,
                 Kind::Distance
-                    | Kind::FarHost
+                    | Kind::RemoteHost
                     | Kind::RateLimiter
                     | Kind::SmallWindow
                     | Kind::SmallSendBuffer
@@ -92,10 +90,12 @@ fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
             Kind::HalfDuplex | Kind::RateLimiter | Kind::SmallWindow | Kind::SmallSendBuffer
         ) && cause.stands_out()
     };
-    // The rate after the bucket is empty is that of the bucket, and not of a link.
+    // Once the token bucket is empty, the rate of the data is the token rate, and not the rate of a
+    // link.
     let is_limiter = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
     if found.iter().any(is_limiter) {
-        found.retain(|cause| cause.kind != Kind::LineRate || cause.of != Whole::Transfer);
+        found
+            .retain(|cause| cause.kind != Kind::LineRate || cause.operation != Operation::Transfer);
     }
     if found.iter().any(explains_a_queue) {
         found.retain(|cause| cause.kind != Kind::Queue);

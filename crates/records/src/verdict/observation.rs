@@ -25,16 +25,17 @@ pub struct Observation {
     pub echo_under_load: Option<Echoes>,
     /// A screenful that was requested.
     pub screenful: Option<Flow>,
-    /// A screenful whose acknowledgments the local host delayed, as most programs do; those of
-    /// `screenful` are delayed as specified by [`Path::own_ack_delay_ns`].
-    pub unhurried: Option<Flow>,
+    /// A screenful whose acknowledgments the local host delayed, as most programs do; the
+    /// acknowledgments of `screenful` are delayed as specified by [`Path::own_ack_delay_ns`].
+    pub screenful_delayed_ack: Option<Flow>,
     /// Short answers of a shell.
     pub answers: Option<Answers>,
     /// Longer flows in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
-    /// A text that stalled and then arrived in segments shorter than the path's, unlike others. It
-    /// is only tested for a path MTU black hole, because any program may pause.
-    pub held_up: Option<Flow>,
+    /// An output that stalled and then arrived in segments shorter than the maximum segment size of
+    /// the path, unlike other outputs. It is only tested for a path MTU black hole, because any
+    /// program may pause.
+    pub blocked: Option<Flow>,
     /// The longest output of the session, which fills the buffers of both hosts. It is only tested
     /// for windows, because it may also fill the queue of the slowest link and empty the bucket of
     /// a rate limiter.
@@ -53,11 +54,11 @@ pub struct Unfinished {
     /// Whether it is the echo of a key instead of output.
     pub is_echo: bool,
     /// Minimum number of bytes expected.
-    pub asked_bytes: u64,
+    pub expected_bytes: u64,
     /// Bytes received.
-    pub come_bytes: u64,
+    pub received_bytes: u64,
     /// Bytes of the largest output of the same program that arrived completely before.
-    pub whole_bytes: u64,
+    pub largest_complete_bytes: u64,
     /// Time without further data, ns.
     pub waited_ns: u64,
     /// Whether the peer's TCP acknowledged all data sent, if known.
@@ -76,8 +77,8 @@ pub struct Steps {
     pub greeting_ns: Option<u64>,
     /// TLS handshake, ns; `None` without TLS.
     pub tls_ns: Option<u64>,
-    /// Part of it in which the local processor worked, ns.
-    pub tls_own_ns: Option<u64>,
+    /// Part of the TLS handshake in which the local processor worked, ns.
+    pub tls_cpu_ns: Option<u64>,
     /// Negotiation, or the greeting if the protocol has one, ns.
     pub negotiation_ns: Option<u64>,
     /// Until the prompt for a user name, ns.
@@ -106,9 +107,9 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Returns the time of an echo during other output once the queue has filled, ns: the first
-    /// keys precede that, and the last one finds the queue emptier again. With few samples, the
-    /// longer ones are those with a full queue.
+    /// Returns the time of an echo during other output once the queue has filled, ns: the queue is
+    /// not yet full at the first keys, and is emptier again at the last key. With few samples, the
+    /// longer samples are those with a full queue.
     #[must_use]
     pub fn settled_ns(&self) -> Option<u64> {
         let samples = &self.samples_ns;
@@ -118,7 +119,7 @@ impl Echoes {
         statistics::median(samples.get(samples.len() / 2..)?)
     }
 
-    /// Minimum number of echoes that show when they have become alike.
+    /// Minimum number of echoes that show from which echo on the queue is full.
     pub(crate) const MANY: usize = 8;
 
     /// Returns the samples without the waits for the local processor, ns.
@@ -132,9 +133,10 @@ impl Echoes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// From Return to the answer, with immediate acknowledgment of earlier data, ns.
-    pub at_once_ns: Vec<u64>,
-    /// The same, alternating with those, with the acknowledgment delayed by 40 ms, ns.
-    pub late_ns: Vec<u64>,
+    pub quick_ack_ns: Vec<u64>,
+    /// From Return to the answer, with the acknowledgment delayed by 40 ms, ns. Measured
+    /// alternately with `quick_ack_ns`.
+    pub delayed_ack_ns: Vec<u64>,
 }
 
 /// Direction of a flow, from the perspective of the local host.
@@ -181,7 +183,7 @@ pub struct Flow {
     /// Arrivals or, for an outgoing flow, acknowledgments, in order, with times since the request.
     /// Empty if unknown.
     pub arrivals: Vec<Arrival>,
-    /// Data packets that carried it, if counted: one read may return several.
+    /// Data packets that carried the flow, if counted: one read may return several packets.
     pub data_packets: Option<u64>,
     /// Time of each layer, with the remote host and the network as the remainder; the sum is
     /// `elapsed_ns`. Empty if unknown.
@@ -189,7 +191,7 @@ pub struct Flow {
     /// Time for which the local host waited for its processor during the flow, ns.
     pub own_wait_ns: Option<u64>,
     /// Time of the local processor for TLS in the flow, ns; not included in any layer.
-    pub tls_own_ns: Option<u64>,
+    pub tls_cpu_ns: Option<u64>,
     /// TCP counts of the flow.
     pub counts: FlowCounts,
 }
@@ -260,17 +262,17 @@ pub struct Path {
     pub line_bps: Option<u64>,
     /// Bits per byte on the serial line: 10 with start and stop bit.
     pub line_bits_per_byte: Option<u64>,
-    /// Bytes of headers and framing per packet on the wire, if not [`Path::HEADER_BYTES`].
+    /// Bytes of headers and framing per packet on the wire, if they are not 40.
     pub header_bytes: Option<u64>,
 }
 
 impl Path {
     /// Headers of TCP and IP without options, bytes.
-    pub const HEADER_BYTES: u64 = 40;
-    /// The same with the timestamps of RFC 7323.
+    pub(crate) const HEADER_BYTES: u64 = 40;
+    /// Headers of TCP and IP with the timestamp option (RFC 7323), bytes.
     pub const HEADER_BYTES_WITH_TIMESTAMPS: u64 = 52;
     /// Maximum segment size on Ethernet without TCP options, bytes.
-    pub const ETHERNET_MSS: u64 = 1_460;
+    pub(crate) const ETHERNET_MSS: u64 = 1_460;
     /// Maximum segment size that every IPv4 host accepts (RFC 9293, section 3.7.1), bytes.
-    pub const LEAST_MSS: u64 = 536;
+    pub const MIN_MSS: u64 = 536;
 }

@@ -1,24 +1,24 @@
 //! Costs of the rate of the path: the link itself, headers of small packets, a token bucket.
 
-use super::cause::{Cause, Kind, Whole};
+use super::cause::{Cause, Kind, Operation};
 use super::flows::View;
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{
     data_packets, evenness_percent, full_rate_bps, gaps, knee, rate_bps, serial_ns, span_ns,
 };
-use crate::figures::count;
+use crate::format::count;
 
 /// Minimum evenness of the flow after the knee of a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
 /// Minimum number of arrivals for an analysis of the shape.
-const FEWEST_ARRIVALS: usize = 10;
+const MIN_ARRIVALS: usize = 10;
 
 /// Returns the cost of a token bucket that is full at first and empty later.
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
     if view.has_reordering
         || view.window_bytes.is_some()
-        || arrivals.len() < FEWEST_ARRIVALS
+        || arrivals.len() < MIN_ARRIVALS
         || view.explained_ns > view.flow.elapsed_ns / 4
     {
         return None;
@@ -47,19 +47,19 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let fast_ns = knee.before_bps.map_or(0, |rate| serial_ns(view.flow.bytes, rate));
     let first_ns = arrivals.first().map_or(0, |arrival| arrival.at_ns);
     let gain_ns = view.flow.elapsed_ns.saturating_sub(fast_ns.saturating_add(first_ns));
-    let taken = view.select(|_| true);
+    let selected = view.select(|_| true);
     let before = knee.before_bps.map_or_else(
         || "faster than can be measured".to_owned(),
         |rate| format!("at {} bit/s", count(rate)),
     );
     let advice = format!(
-        "the first {} bytes come {before}, all others at {} bit/s: ask who has set that rate, or \
-         keep below its bucket",
+        "the first {} bytes arrive {before}, all others at {} bit/s. Ask the network operator for \
+         the configured rate, or keep transfers below the size of the token bucket",
         count(knee.bytes),
         count(knee.after_bps)
     );
-    let cause = view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the way", advice);
-    view.settle(cause, &taken)
+    let cause = view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the path", advice);
+    view.settle(cause, &selected)
 }
 
 /// Returns the bytes of headers and framing per packet.
@@ -92,18 +92,18 @@ fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
     let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
     let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(fewest));
     let advice = format!(
-        "each has {} bytes of data and headers of {} bytes: look for a small MTU on the path or at \
-         either host, and for MSS clamping",
+        "each has {} bytes of data and {} bytes of headers. To reduce the header overhead, check \
+         the MTU of the path and of both hosts, and MSS clamping",
         count(view.flow.bytes / packets.max(1)),
         count(header_bytes(view.path))
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "The header of each small segment", advice))
+    Some(view.cause(Kind::SmallPackets, gain_ns, "The header overhead of small segments", advice))
 }
 
 /// Returns the cost of the headers of unnecessary packets.
 pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     let mss = view.path.mss_bytes?;
-    if mss < Path::LEAST_MSS {
+    if mss < Path::MIN_MSS {
         return small_mss(view, mss);
     }
     let packets = data_packets(view.flow, view.path)?;
@@ -113,13 +113,13 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     }
     let gain_ns = header_ns(view, packets)?.saturating_mul(packets - fewest);
     let advice = format!(
-        "{} packets of {} bytes bring what {} could: let the program there write larger pieces, or \
-         TCP there gather them (TCP_CORK)",
+        "{} packets of {} bytes carry as much data as {} full ones. Write larger pieces there, or \
+         set TCP_CORK",
         count(packets),
         count(view.flow.bytes / packets.max(1)),
         count(fewest)
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "A header for each small packet", advice))
+    Some(view.cause(Kind::SmallPackets, gain_ns, "The header overhead of small packets", advice))
 }
 
 /// Returns the rate of the slowest link, if the flow shows one: at that rate, a packet's headers
@@ -144,11 +144,11 @@ fn has_full_segments(view: &View<'_>) -> bool {
     })
 }
 
-/// Maximum fraction of the bytes after a bucket that may arrive early, for example due to a late
-/// reader.
+/// Maximum fraction of the bytes behind an empty token bucket that may arrive early, as a divisor;
+/// a late reader has this effect.
 const EARLY_ONE_IN: u64 = 6;
-/// A screenful passes a full bucket at least this many times faster than a long output passes the
-/// empty one.
+/// Minimum ratio of two rates: of a screenful that passes a full token bucket, and of a long output
+/// that passes the empty bucket.
 const BUCKET_FACTOR: u64 = 4;
 /// Minimum time that a screenful must save over the long output's rate, ns; less may be
 /// coincidence.
@@ -160,16 +160,16 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     let mss = observed.path.mss_bytes?;
     let is_long = |flow: &&Flow| flow.direction == Direction::Incoming;
     let long = observed.transfers.iter().find(is_long)?;
-    if long.arrivals.len() < FEWEST_ARRIVALS || evenness_percent(&long.arrivals, 0)? < EVEN_PERCENT
-    {
+    if long.arrivals.len() < MIN_ARRIVALS || evenness_percent(&long.arrivals, 0)? < EVEN_PERCENT {
         return None;
     }
-    // A small window is as even in the long run, and also passes a screenful at once.
-    if super::waits::in_windows(long, trip_ns, observed.path.mss_bytes).is_some() {
+    // A small window also gives an even rate in the long run, and also lets a screenful pass at
+    // once.
+    if super::round_trip_waits::in_windows(long, trip_ns, observed.path.mss_bytes).is_some() {
         return None;
     }
     let rate = rate_bps(long.bytes, span_ns(&long.arrivals)?)?;
-    // A small window is as even over many round trips, in steps of one each.
+    // A small window also gives an even rate over many round trips, but in steps of one round trip.
     let least_ns = trip_ns.unwrap_or(0) / 2;
     let steps = super::traffic::stalls(long, Some(rate), least_ns);
     let in_steps = steps.iter().fold(0_u64, |sum, stall| sum.saturating_add(stall.ns));
@@ -177,12 +177,12 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
         return None;
     }
     let fast = rate.saturating_mul(BUCKET_FACTOR);
-    // A program that writes now and then produces bursts; a bucket does not.
+    // A program that writes now and then produces bursts; a token bucket does not.
     let early = gaps(&long.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast));
     if early.map(|(.., bytes)| bytes).sum::<u64>() > long.bytes / EARLY_ONE_IN {
         return None;
     }
-    let screens = [&observed.screenful, &observed.unhurried];
+    let screens = [&observed.screenful, &observed.screenful_delayed_ack];
     let passes = |screen: &Flow| {
         // One read may return all of it, and its first segment does not show a rate.
         let slow_ns = serial_ns(screen.bytes.saturating_sub(mss), rate);
@@ -197,25 +197,27 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     let waited_ns = long.elapsed_ns.saturating_sub(trip_ns.unwrap_or(0));
     Some(Cause {
         kind: Kind::RateLimiter,
-        of: Whole::Transfer,
+        operation: Operation::Transfer,
         cost_ns: waited_ns - waited_ns / BUCKET_FACTOR,
         gain_ns: waited_ns - waited_ns / BUCKET_FACTOR,
         total_ns: long.elapsed_ns,
-        subject: "A rate limiter on the way".to_owned(),
+        subject: "A rate limiter on the path".to_owned(),
         advice: format!(
-            "a screen passes at once, and a long output at {} bit/s: ask who has set that rate, or \
-             keep below its bucket",
+            "a screenful passes at once, but a long output only at {} bit/s. Ask the network \
+             operator for the configured rate, or keep transfers below the size of the token \
+             bucket",
             count(rate)
         ),
     })
 }
 
-/// Shorter transfers are ignored, because they are always limited by the link.
+/// Minimum duration of a transfer for which the link is a cause, ns; shorter transfers are always
+/// limited by the link.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 
 /// Returns the cost of the link.
 pub(super) fn line(view: &View<'_>) -> Option<Cause> {
-    if view.whole == Whole::Transfer && view.flow.elapsed_ns < LONG_TRANSFER_NS {
+    if view.operation == Operation::Transfer && view.flow.elapsed_ns < LONG_TRANSFER_NS {
         return None;
     }
     let bytes = view.flow.bytes;
@@ -228,18 +230,23 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
         let bits = view.path.line_bits_per_byte.unwrap_or(10);
         let line_ns = serial_ns(on_line, rate).saturating_mul(bits) / 8;
         let advice =
-            format!("at {} bit/s nothing but less data or a faster line helps", count(rate));
-        return Some(view.cause(Kind::LineRate, line_ns, "The line", advice));
+            format!("the line runs at {} bit/s. Send less data, or use a faster line", count(rate));
+        let subject = "The rate of the serial line";
+        return Some(view.cause(Kind::LineRate, line_ns, subject, advice));
     }
     let rate = full_bps(view).or(view.burst_bps)?;
     let line_ns = serial_ns(bytes, rate);
-    // A link also carries the headers of a round trip: a rate at which it could not is that of a
-    // program that writes slowly.
+    // A link also carries the headers of a round trip: a rate that is too low for these headers is
+    // that of a program that writes slowly.
     if seen_line_bps(view).is_none() && !has_full_segments(view) {
-        let advice = format!("it sends at {} bit/s, and the way carries more", count(rate));
+        let advice = format!(
+            "it sends at {} bit/s, and the path carries more. Check the program and the load there",
+            count(rate)
+        );
         let is_incoming = view.flow.direction == Direction::Incoming;
-        return (is_incoming && view.trip_ns.is_some())
-            .then(|| view.cause(Kind::FarHost, line_ns, "The far program", advice));
+        return (is_incoming && view.trip_ns.is_some()).then(|| {
+            view.cause(Kind::RemoteHost, line_ns, "The remote program's slow output", advice)
+        });
     }
     Some(link(view, rate))
 }
@@ -247,8 +254,9 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
 /// Returns the time that a link of `rate_bps` takes for the flow, as a cause.
 pub(super) fn link(view: &View<'_>, rate_bps: u64) -> Cause {
     let advice = format!(
-        "the slowest link carries {} bit/s of data; nothing but a faster one helps",
+        "it carries {} bit/s of data. Use a faster link, or send less data",
         count(rate_bps)
     );
-    view.cause(Kind::LineRate, serial_ns(view.flow.bytes, rate_bps), "The line", advice)
+    let line_ns = serial_ns(view.flow.bytes, rate_bps);
+    view.cause(Kind::LineRate, line_ns, "The rate of the slowest link", advice)
 }

@@ -3,14 +3,14 @@
 //! A step takes at least one round trip of the network; time beyond it is charged to the remote
 //! host or the name server.
 
-use super::cause::{Cause, Kind, Whole};
+use super::cause::{Cause, Kind, Operation};
+use super::echo::{round_trip_ns, without_loss_ns};
 use super::flows::{has_losses, is_disordered, line_bps};
-use super::keys::{round_trip_ns, without_loss_ns};
-use super::observation::Observation;
-use crate::figures::{count, duration};
+use super::observation::{Observation, Steps};
+use crate::format::{count, duration};
 use crate::statistics;
 
-/// Returns the costs of the steps.
+/// Returns the causes that delay the steps until the session is usable.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let steps = &observed.steps;
     let known = [
@@ -24,7 +24,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let total_ns = known.into_iter().flatten().fold(0_u64, u64::saturating_add);
     let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
         kind,
-        of: Whole::Login,
+        operation: Operation::Login,
         cost_ns: u64::min(gain_ns, total_ns),
         gain_ns: u64::min(gain_ns, total_ns),
         total_ns,
@@ -33,56 +33,66 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     };
     let mut found = Vec::new();
     let trip = round_trip_ns(observed).unwrap_or(0);
-    // The step that waited for the processor is unknown, so none is charged with the wait. Without
-    // it, each step that waits for the remote host still takes a round trip.
-    let trips = [steps.connect_ns, steps.negotiation_ns, steps.login_ns];
-    let trips = trips.into_iter().flatten().filter(|ns| *ns > 0).map(|ns| ns.min(trip));
-    let beyond_trips_ns = total_ns.saturating_sub(trips.fold(0, u64::saturating_add));
-    let own_ns = steps.own_wait_ns.unwrap_or(0).min(beyond_trips_ns);
-    let advice = "plumb was ready to run for so long: look at what else runs on this machine";
-    found.push(cause(
-        Kind::OwnProcessor,
-        own_ns,
-        "The wait for a processor of this machine",
-        advice,
-    ));
+    let own_ns = own_wait_ns(steps, total_ns, trip);
+    let advice = "plumb was runnable but not scheduled for that time. Stop other processes on this \
+                  host, or run plumb with a higher priority (nice)";
+    let subject = "Waiting for a processor on this host";
+    found.push(cause(Kind::LocalProcessor, own_ns, subject, advice));
     found.extend(greeting_ns(observed).map(|ns| {
-        let advice = "after the connection nothing came for so long: look there at the lookup of this \
-                      side's name (reverse DNS), at what accepts connections, and at the load";
-        cause(Kind::SlowGreeting, ns, "The silence of the remote host before its greeting", advice)
+        let advice = "it was silent for that time after the connection was established, beyond the \
+                      round trips. Check there for a reverse lookup of this host's address that \
+                      times out, for a service that starts slowly, and for overload";
+        cause(Kind::SlowGreeting, ns, "The remote host's late greeting", advice)
     }));
     if let Some(ns) = steps.resolve_ns {
-        let advice = "ask a nearer name server, or put the address into /etc/hosts";
-        found.push(cause(Kind::NameServer, ns, "The name server", advice));
+        let advice = "the lookup of the host name took that long. Check the DNS servers in \
+                      /etc/resolv.conf, or add the address to /etc/hosts";
+        found.push(cause(Kind::NameServer, ns, "Name resolution", advice));
     }
     // A step that waited for a lost packet would be charged to the remote host.
-    let late_ns = disorder_ns(observed);
+    let delay_ns = disorder_ns(observed);
     if let Some(ns) = steps.prompt_ns {
-        let advice = "there it is often the lookup of this side's name that runs into its time-out";
-        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns).saturating_sub(own_ns);
-        found.push(cause(Kind::SlowPrompt, gain_ns, "The far side's first question", advice));
+        let advice = "it arrived that much later than one round trip. Check there for a reverse \
+                      lookup of this host's address that times out";
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
+        found.push(cause(Kind::SlowPrompt, gain_ns, "The remote host's late login prompt", advice));
     }
     if let Some(ns) = steps.login_ns {
-        let advice = "look there at how passwords are checked, and at what runs at a login";
-        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns).saturating_sub(own_ns);
-        found.push(cause(Kind::SlowLogin, gain_ns, "The login itself", advice));
+        let advice = "the response to the credentials arrived that much later than one round trip. \
+                      Check the authentication there (PAM, directory service) and the scripts that \
+                      run at login";
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
+        found.push(cause(Kind::SlowLogin, gain_ns, "The login check on the remote host", advice));
     }
-    if let Some(ns) = steps.tls_own_ns {
-        let advice = "a certificate with an elliptic curve, or a resumed session, costs less";
-        found.push(cause(Kind::Tls, ns, "TLS on this side's processor", advice));
+    if let Some(ns) = steps.tls_cpu_ns {
+        let advice = "the handshake used that much processor time here. Use a certificate with an \
+                      elliptic-curve key, or session resumption";
+        found.push(cause(Kind::Tls, ns, "TLS on this host's processor", advice));
     }
     if let Some(ns) = steps.tls_ns {
-        let advice = "look there at the load, and at the key: RSA costs the server most";
-        let known_ns = steps.tls_own_ns.unwrap_or(0).saturating_add(trip.saturating_mul(TLS_TRIPS));
+        let advice = "it took that long beyond its round trips and the processor time of this \
+                      host. Check the load there, and use an elliptic-curve key instead of RSA, \
+                      which costs the server most";
+        let known_ns = steps.tls_cpu_ns.unwrap_or(0).saturating_add(trip.saturating_mul(TLS_TRIPS));
         let gain_ns = ns.saturating_sub(known_ns);
-        found.push(cause(Kind::FarHost, gain_ns, "The far side's handshake of TLS", advice));
+        found.push(cause(Kind::RemoteHost, gain_ns, "The remote host's TLS handshake", advice));
     }
     found.extend(lost_opening(observed, total_ns));
     found
 }
 
-/// Returns the possible delay of the single packet of a step if packets are lost or reordered: that
-/// of the latest echo, ns.
+/// Returns the wait for the local processor, ns: at most the time beyond the round trips, because
+/// without this wait each step that waits for the remote host still takes a round trip. The step in
+/// which the local host waited is unknown, so no single step is charged.
+fn own_wait_ns(steps: &Steps, total_ns: u64, trip_ns: u64) -> u64 {
+    let trips = [steps.connect_ns, steps.negotiation_ns, steps.login_ns];
+    let trips = trips.into_iter().flatten().filter(|ns| *ns > 0).map(|ns| ns.min(trip_ns));
+    let beyond_trips_ns = total_ns.saturating_sub(trips.fold(0, u64::saturating_add));
+    steps.own_wait_ns.unwrap_or(0).min(beyond_trips_ns)
+}
+
+/// Returns the possible delay of the single packet of a step if packets are lost or reordered, ns:
+/// the delay of the latest echo.
 fn disorder_ns(observed: &Observation) -> u64 {
     let has_losses = has_losses(observed) == Some(true);
     if !has_losses && !is_disordered(observed) {
@@ -98,8 +108,8 @@ fn disorder_ns(observed: &Observation) -> u64 {
 /// A lost packet is retransmitted at the earliest after this time plus a round trip (Linux), ns.
 const RETRANSMISSION_NS: u64 = 200_000_000;
 
-/// Round trips from the connection to the first byte of the server: it may wait for the first byte
-/// of the client.
+/// Round trips from the connection to the first byte of the server: the server may wait for the
+/// first byte of the client.
 const GREETING_TRIPS: u64 = 1;
 /// Round trips of the subsequent negotiation.
 const NEGOTIATION_TRIPS: u64 = 3;
@@ -114,14 +124,15 @@ fn greeting_ns(observed: &Observation) -> Option<u64> {
     let beyond = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
     let silent_ns = beyond(silent_ns, GREETING_TRIPS);
     let negotiating_ns = beyond(rest_ns, NEGOTIATION_TRIPS);
-    let late_ns = disorder_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
-    Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(late_ns))
+    let delay_ns = disorder_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
+    Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(delay_ns))
 }
 
 /// Round trips of a TLS 1.2 handshake (RFC 5246 §7.3); TLS 1.3 needs one.
 const TLS_TRIPS: u64 = 2;
 
-/// Initial retransmission timeout of a SYN (RFC 6298, section 2.1); it doubles each time, ns.
+/// Initial retransmission timeout of a SYN (RFC 6298, section 2.1), ns; the timeout doubles with
+/// each retransmission.
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 /// Maximum time by which a timer expires early due to its granularity, ns,
 const EARLY_NS: u64 = 50_000_000;
@@ -130,13 +141,13 @@ const TIMER_LATE_NS: u64 = 100_000_000;
 /// Default number of SYN retransmissions (Linux, net.ipv4.tcp_syn_retries).
 const SYN_RETRIES: u32 = 6;
 
-/// Returns whether a connection that took `late_ns` longer than a round trip was established by a
+/// Returns whether a connection that took `delay_ns` longer than a round trip was established by a
 /// retransmitted SYN: after 1, 3, 7, ... seconds.
-fn is_of_syn_timer(late_ns: u64) -> bool {
+fn is_of_syn_timer(delay_ns: u64) -> bool {
     (1..=SYN_RETRIES).any(|tries| {
         let timers_ns = SYN_TIMEOUT_NS.saturating_mul((1 << tries) - 1);
         let least_ns = timers_ns - EARLY_NS;
-        (least_ns..=timers_ns.saturating_add(TIMER_LATE_NS)).contains(&late_ns)
+        (least_ns..=timers_ns.saturating_add(TIMER_LATE_NS)).contains(&delay_ns)
     })
 }
 
@@ -148,7 +159,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= least_ns)?;
     let cause = |kind, subject: &str, advice| Cause {
         kind,
-        of: Whole::Login,
+        operation: Operation::Login,
         cost_ns: gain_ns,
         gain_ns,
         total_ns,
@@ -157,30 +168,31 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     };
     if is_of_syn_timer(gain_ns) {
         let advice = format!(
-            "it was sent again when a timer had run out, where the round trip is {}",
+            "it was retransmitted after a timeout, and the round-trip time is only {}. Check the \
+             links of the path for errors, and the listen backlog of the server",
             duration(trip_ns)
         );
-        return Some(cause(Kind::Loss, "A lost first packet", advice));
+        return Some(cause(Kind::Loss, "A lost SYN", advice));
     }
     // Only traffic queued ahead can delay a connection request by this much.
     if let Some(rate_bps) =
         line_bps(observed).filter(|rate| held_bytes(gain_ns, *rate) <= QUEUE_BYTES)
     {
         let advice = format!(
-            "it carries {} bit/s of data, and about {} bytes of other traffic were in front of the \
-             connection request or its answer: wait until that has passed, or use a faster link",
+            "it carries {} bit/s of data, and about {} bytes of other traffic were ahead of the \
+             connection request or its reply. Repeat without other traffic, or use a faster link",
             count(rate_bps),
             count(held_bytes(gain_ns, rate_bps))
         );
         return Some(cause(Kind::LineRate, "The slowest link of the path", advice));
     }
     let advice = format!(
-        "it took {}, where the round trip is {}, and no timer of TCP explains that; to tell them apart, \
-         measure again while no other traffic uses the path",
+        "the connection took {}, the round-trip time is {}, and no TCP timeout explains the \
+         difference. To tell them apart, repeat without other traffic on the path",
         duration(connect_ns),
         duration(trip_ns)
     );
-    let subject = "Either a connection request that was lost or other traffic in front of it";
+    let subject = "Either a lost connection request or other traffic ahead of it";
     Some(cause(Kind::Unknown, subject, advice))
 }
 

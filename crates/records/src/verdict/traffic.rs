@@ -1,9 +1,9 @@
 //! Rates and stalls of a flow, derived from its arrivals.
 //!
 //! The slowest link of a path determines the spacing of consecutive bytes, so the rate that half of
-//! the bytes reach or exceed is that of the link. The delay of an arrival beyond it is a *stall*. A
-//! stall of about a round trip is a wait for a window (the local receive window or the congestion
-//! window); a longer one has another cause.
+//! the bytes reach or exceed is that of the link. The delay of an arrival beyond this spacing is a
+//! *stall*. A stall of about a round trip is a wait for a window (the local receive window or the
+//! congestion window); a longer stall has another cause.
 
 use super::observation::{Arrival, Flow, Path};
 use crate::statistics;
@@ -44,7 +44,7 @@ pub(super) fn gaps(arrivals: &[Arrival]) -> impl Iterator<Item = (usize, u64, u6
 }
 
 /// Minimum number of gaps that show a rate.
-const FEWEST_GAPS: usize = 1;
+const MIN_GAPS: usize = 1;
 
 /// Returns the data rate that half of the bytes reach or exceed, bit/s; `None` if it is too fast to
 /// measure, or unknown.
@@ -54,7 +54,7 @@ pub(super) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
 
 /// Returns the rate that half of the bytes of `pairs` (gap, bytes) reach or exceed, bit/s.
 fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
-    if pairs.len() < FEWEST_GAPS {
+    if pairs.len() < MIN_GAPS {
         return None;
     }
     let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
@@ -64,10 +64,10 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
             .map(|(gap, bytes)| u128::from(*gap) * u128::from(*bytes));
         ours.cmp(&others)
     });
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     for (gap, bytes) in pairs {
-        so_far = so_far.saturating_add(bytes);
-        if so_far.saturating_mul(2) >= all {
+        cumulative_bytes = cumulative_bytes.saturating_add(bytes);
+        if cumulative_bytes.saturating_mul(2) >= all {
             return rate_bps(bytes, gap);
         }
     }
@@ -75,15 +75,16 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
 }
 
 /// An arrival this many times faster than its flow had been waiting behind a hole.
-const RUSH_FACTOR: u64 = 4;
+const BURST_AFTER_HOLE_FACTOR: u64 = 4;
 /// Minimum percentage of the bytes that must arrive at one rate.
 const ALIKE_PERCENT: u64 = 60;
-/// Minimum number of pieces.
-const FEWEST_PIECES: usize = 10;
+/// Minimum number of pieces of a flow that show the rate of a full link.
+const MIN_PIECES: usize = 10;
 
 /// Returns the data rate of the slowest link, bit/s, if the flow filled it nearly all the time
-/// despite losses. A hole is late, but together with the data that waited behind it, it brings as
-/// many bytes as without a loss. If losses slow a flow down on a faster link, the pieces differ.
+/// despite losses. A late segment that fills a hole and the data that waited behind the hole count
+/// as one piece, which has the rate of the link despite the loss. If losses slow a flow down on a
+/// faster link, the rates of the pieces differ.
 pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     let all: u64 = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
     let overall = rate_bps(all, span_ns(arrivals)?)?;
@@ -91,8 +92,9 @@ pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     for (_, gap, bytes) in gaps(arrivals) {
         let rate = rate_bps(bytes, gap).unwrap_or(u64::MAX);
         match pieces.last_mut() {
-            Some((whole, sum)) if rate > overall.saturating_mul(RUSH_FACTOR) => {
-                (*whole, *sum) = (whole.saturating_add(gap), sum.saturating_add(bytes));
+            Some((whole, sum)) if rate > overall.saturating_mul(BURST_AFTER_HOLE_FACTOR) => {
+                *whole = whole.saturating_add(gap);
+                *sum = sum.saturating_add(bytes);
             }
             _ => pieces.push((gap, bytes)),
         }
@@ -107,7 +109,7 @@ pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     let rate = half_rate_bps(pieces.clone())?;
     let is_even = alike(rate).saturating_mul(100) >= all.saturating_mul(ALIKE_PERCENT);
     let is_busy = overall.saturating_mul(100) >= rate.saturating_mul(ALIKE_PERCENT);
-    (count >= FEWEST_PIECES && is_even && is_busy).then_some(rate)
+    (count >= MIN_PIECES && is_even && is_busy).then_some(rate)
 }
 
 /// Returns the bytes of the largest arrival; 0 without arrivals.
@@ -127,7 +129,8 @@ pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, least_ns: u64) -> Vec<S
 
 /// Returns the time from the first arrival to the last, ns.
 pub(super) fn span_ns(arrivals: &[Arrival]) -> Option<u64> {
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let first = arrivals.first()?;
+    let last = arrivals.last()?;
     Some(last.at_ns.saturating_sub(first.at_ns))
 }
 
@@ -150,16 +153,16 @@ struct Window {
 }
 
 /// Minimum number of windows.
-const FEWEST_WINDOWS: usize = 4;
+const MIN_WINDOWS: usize = 4;
 /// Minimum percentage of windows that follow each other after a round trip.
 const PERIODIC_PERCENT: usize = 75;
 
-/// Returns the bytes of a window if the flow arrives in windows: about as many bytes each time, and
-/// then nothing until a round trip after the first of them or, if the sender paces them, after the
-/// last.
+/// Returns the bytes of a window if the flow arrives in windows: each window has about as many
+/// bytes as the others, and is followed by silence until a round trip after its first byte or, if
+/// the sender paces its packets, after its last byte.
 ///
-/// A link on which a packet takes as long as a round trip looks the same, but also delays the first
-/// packet.
+/// A link on which the transmission of a packet takes a round trip produces the same pattern, but
+/// also delays the first packet.
 pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let first = arrivals.first()?;
     if trip_ns == 0 || first.at_ns > trip_ns.saturating_add(trip_ns / 2) {
@@ -190,7 +193,7 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let typical = statistics::median(&sizes)?;
     let alike = sizes.iter().filter(|bytes| bytes.abs_diff(typical) <= typical / 4).count();
     let is_alike = percent(alike, sizes.len());
-    (windows.len() >= FEWEST_WINDOWS && is_periodic && is_alike).then_some(typical)
+    (windows.len() >= MIN_WINDOWS && is_periodic && is_alike).then_some(typical)
 }
 
 /// A flow that is fast at first and slow from then on.
@@ -207,28 +210,29 @@ pub(super) struct Knee {
 /// Minimum ratio of the rates before and after a knee.
 const KNEE_FACTOR: u64 = 2;
 /// Minimum fraction of the bytes on either side of a knee; less may be coincidence.
-const KNEE_SIDE: u64 = 16;
+const KNEE_SIDE_ONE_IN: u64 = 16;
 
-/// Returns the point at which the flow slows down permanently, if there is one: a bucket that was
-/// full at first and is empty from then on. It is the point farthest above the straight line from
-/// the first byte to the last, in a diagram of bytes over time.
+/// Returns the point at which the flow slows down permanently, if there is one: a token bucket that
+/// was full at first is empty from this point on. The point is the one farthest above the straight
+/// line from the first byte to the last, in a diagram of bytes over time.
 pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let first = arrivals.first()?;
+    let last = arrivals.last()?;
     let span = u128::from(span_ns(arrivals)?);
     let all: u64 = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     let mut best: Option<(u128, u64, u64)> = None;
     for arrival in arrivals.iter().skip(1) {
-        so_far += arrival.bytes;
+        cumulative_bytes += arrival.bytes;
         let since = u128::from(arrival.at_ns.saturating_sub(first.at_ns));
-        let height = (u128::from(so_far) * span).saturating_sub(u128::from(all) * since);
+        let height = (u128::from(cumulative_bytes) * span).saturating_sub(u128::from(all) * since);
         if best.is_none_or(|(highest, ..)| height > highest) {
-            best = Some((height, so_far, arrival.at_ns));
+            best = Some((height, cumulative_bytes, arrival.at_ns));
         }
     }
     let (_, bytes, at_ns) = best?;
     let rest = all.checked_sub(bytes)?;
-    let least = all / KNEE_SIDE;
+    let least = all / KNEE_SIDE_ONE_IN;
     if bytes < least || rest < least {
         return None;
     }
@@ -241,12 +245,12 @@ pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
 /// Returns the evenness of the arrivals after the first `bytes`: the 20th percentile of the rates
 /// of their parts as a percentage of the median. 100 is perfectly even.
 pub(super) fn evenness_percent(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     let behind: Vec<Arrival> = arrivals
         .iter()
         .skip_while(|arrival| {
-            so_far += arrival.bytes;
-            so_far < bytes
+            cumulative_bytes += arrival.bytes;
+            cumulative_bytes < bytes
         })
         .copied()
         .collect();

@@ -1,19 +1,19 @@
 //! Output that never arrived, and waits that no rule explains.
 //!
 //! A measurement that did not complete comes first in a report. If output never arrives, although
-//! shorter output of the same program arrived and the peer's TCP acknowledges the request, then it
-//! was sent in packets that the path drops because of their size: neither the program nor the path
-//! has failed.
+//! shorter output of the same program arrived and the peer's TCP acknowledges the request, then the
+//! output was sent in packets that the path drops because of their size: neither the program nor
+//! the path has failed.
 //!
-//! A long wait without a cause is reported as such. A report that omits it would imply that there
-//! is none.
+//! A long wait without a cause is reported as such. A report that omits the wait would imply that
+//! there is none.
 
-use super::cause::{Cause, Kind, Whole};
+use super::cause::{Cause, Kind, Operation};
+use super::echo::{first_flight_ns, round_trip_ns};
 use super::flows::{fills_the_line, has_losses};
-use super::keys::{first_flight_ns, round_trip_ns};
 use super::losses::lateness_ns;
 use super::observation::{Observation, Path, Unfinished};
-use crate::figures::{count, duration};
+use crate::format::{count, duration};
 use crate::statistics;
 
 /// Minimum length of a wait without a cause that is reported, ns: TM-233 (section 3.1) calls such
@@ -23,7 +23,7 @@ const LONG_NS: u64 = 250_000_000;
 /// If TCP's round-trip time shows less than this fraction of a wait, the wait is not on the path.
 const ANSWERED_ONE_IN: u64 = 16;
 
-/// Output of more bytes does not fit into the packets of an echo or a short answer.
+/// Size in bytes from which on output does not fit into the packets of an echo or a short answer.
 const LONG_BYTES: u64 = 400;
 
 /// Returns the reason why output never arrived, if any is missing.
@@ -48,20 +48,20 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     };
     let is_lost = unfinished.is_acknowledged == Some(false) && is_lossy;
     let waited_ns = unfinished.waited_ns;
-    let (of, what) = match unfinished.is_echo {
-        true => (Whole::Echo, "a key"),
-        false => (Whole::Screenful, "the request for output"),
+    let (operation, subject) = match unfinished.is_echo {
+        true => (Operation::Echo, "the key"),
+        false => (Operation::Screenful, "the request for output"),
     };
     is_lost.then(|| Cause {
         kind: Kind::RetransmissionTimeouts,
-        of,
+        operation,
         cost_ns: waited_ns,
         gain_ns: waited_ns,
         total_ns: waited_ns,
-        subject: "Loss of packets".to_owned(),
+        subject: "Packet loss".to_owned(),
         advice: format!(
-            "{what} was sent again and again, and was not acknowledged within {}; packets were lost \
-             before, too: look at the errors of the links",
+            "{subject} was retransmitted repeatedly and not acknowledged within {}, and packets \
+             were lost before. Check the links of the path for errors",
             duration(waited_ns)
         ),
     })
@@ -76,40 +76,50 @@ fn has_lost_before(observed: &Observation) -> bool {
     is_late || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
 }
 
-/// Returns the cause if packets are dropped because of their size. The result is qualified if
-/// others were lost before, because a burst of losses also stops output.
+/// Returns the cause if packets are dropped because of their size. The result is qualified if other
+/// packets were lost before, because a burst of losses also stops output.
 fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option<Cause> {
-    let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged, .. } =
-        *unfinished;
-    let is_long = asked_bytes >= LONG_BYTES && asked_bytes > whole_bytes && whole_bytes < mss_bytes;
-    let is_silent = come_bytes < LONG_BYTES.min(asked_bytes / 2);
-    if !(is_long && is_silent && whole_bytes > 0 && is_acknowledged == Some(true)) {
+    let Unfinished {
+        expected_bytes,
+        received_bytes,
+        largest_complete_bytes,
+        waited_ns,
+        is_acknowledged,
+        ..
+    } = *unfinished;
+    let is_long = expected_bytes >= LONG_BYTES
+        && expected_bytes > largest_complete_bytes
+        && largest_complete_bytes < mss_bytes;
+    let is_silent = received_bytes < LONG_BYTES.min(expected_bytes / 2);
+    if !(is_long && is_silent && largest_complete_bytes > 0 && is_acknowledged == Some(true)) {
         return None;
     }
     let seen = format!(
-        "output of up to {} bytes came, of {} bytes none, and the remote TCP acknowledged the request",
-        count(whole_bytes),
-        count(asked_bytes)
+        "output of up to {} bytes arrived, output of {} bytes did not, and the remote TCP \
+         acknowledged the request",
+        count(largest_complete_bytes),
+        count(expected_bytes)
     );
-    let remedy = "let ICMP \"packet too big\" through, set the MTU to what the path carries, or set \
+    let remedy = "ICMP \"packet too big\", set the MTU to the size that the path carries, or set \
                   net.ipv4.tcp_mtu_probing = 1 on the remote host";
     let (kind, subject, advice) = match is_lossy {
         false => {
-            let subject = "A size limit of the path (MTU black hole)";
-            (Kind::PathMtuBlackHole, subject, format!("{seen}: {remedy}"))
+            let advice = format!("{seen}. Allow {remedy}");
+            (Kind::PathMtuBlackHole, "A path MTU black hole", advice)
         }
         true => {
-            let subject = "Loss of packets, or a size limit of the path (MTU black hole),";
+            let subject = "Packet loss or a path MTU black hole";
             let advice = format!(
-                "{seen}; packets of any size were lost before, too: measure again, and if long output \
-                 stops each time, {remedy}; else look at the errors of the links"
+                "{seen}, but packets of any size were lost before. To tell them apart, measure \
+                 again: if long output stops each time, allow {remedy}; otherwise check the links \
+                 for errors"
             );
             (Kind::RetransmissionTimeouts, subject, advice)
         }
     };
     Some(Cause {
         kind,
-        of: Whole::Screenful,
+        operation: Operation::Screenful,
         cost_ns: waited_ns,
         gain_ns: waited_ns,
         total_ns: waited_ns,
@@ -119,32 +129,34 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option
 }
 
 fn unknown_end(unfinished: &Unfinished) -> Cause {
-    let Unfinished { is_echo, asked_bytes, come_bytes, waited_ns, is_acknowledged, .. } =
+    let Unfinished { is_echo, expected_bytes, received_bytes, waited_ns, is_acknowledged, .. } =
         *unfinished;
     let waited = duration(waited_ns);
-    let (of, what, seen) = match is_echo {
+    let (operation, subject, facts) = match is_echo {
         true => {
-            let seen = format!("a key was not echoed within {waited}, and others before were");
-            (Whole::Echo, "an echo that never came", seen)
+            let facts = format!("a key was not echoed within {waited}, although earlier keys were");
+            (Operation::Echo, "a missing echo", facts)
         }
         false => {
-            let (come, asked) = (count(come_bytes), count(asked_bytes));
-            let seen = format!("{come} of {asked} bytes came, and then nothing for {waited}");
-            (Whole::Screenful, "output that never came", seen)
+            let received = count(received_bytes);
+            let expected = count(expected_bytes);
+            let facts =
+                format!("{received} of {expected} bytes arrived, and then nothing for {waited}");
+            (Operation::Screenful, "missing output", facts)
         }
     };
     let evidence = match is_acknowledged {
         Some(true) => {
-            "the remote TCP acknowledged the request, so that its program has stopped, or its \
-             packets are dropped: a capture on the remote host tells the two apart"
+            "the remote TCP acknowledged the request, so its program has stopped or its packets \
+             are dropped. To tell them apart, capture packets on the remote host"
         }
         Some(false) => {
-            "the remote TCP did not acknowledge the request, so that the path or the remote host has \
-             failed: ping tells whether the host can be reached"
+            "the remote TCP did not acknowledge the request, so the path or the remote host has \
+             failed. To tell them apart, ping the remote host"
         }
-        None => "repeat the measurement, and look at the remote host meanwhile",
+        None => "repeat the measurement, and check the remote host meanwhile",
     };
-    unknown(of, waited_ns, waited_ns, what, format!("{seen}; {evidence}"))
+    unknown(operation, waited_ns, waited_ns, subject, format!("{facts}; {evidence}"))
 }
 
 /// Returns the longest wait of a session without any other cause, if it is long.
@@ -159,13 +171,13 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     let loaded = loaded_ns.map(|total_ns| beside_output(observed, idle_ns, total_ns));
     let screenful = observed.screenful.as_ref().map(|flow| {
         let advice =
-            "repeat the measurement to see whether it is chance, and capture it on both sides";
+            "repeat the measurement to see whether it recurs, and capture packets on both hosts";
         let wait_ns = flow.elapsed_ns.saturating_sub(idle_ns);
         unknown(
-            Whole::Screenful,
+            Operation::Screenful,
             flow.elapsed_ns,
             wait_ns,
-            "a wait without a cause",
+            "an unexplained wait",
             advice.to_owned(),
         )
     });
@@ -173,9 +185,9 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     longest.filter(|cause| cause.cost_ns >= LONG_NS).into_iter().collect()
 }
 
-/// Returns the two causes if an echo waits behind output that the remote host has not sent yet,
-/// because a window keeps the queue of the link short. Acknowledgments show the length of that
-/// queue, and the rest of the wait is in the remote host.
+/// Returns two causes, the queue of the link and the remote host, if an echo waits behind output
+/// that the remote host has not sent yet, because a window keeps the queue of the link short.
+/// Acknowledgments show the length of that queue, and the rest of the wait is in the remote host.
 fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> Option<[Cause; 2]> {
     let rtt_ns = observed.path.rtt_under_load_ns?;
     let queue_ns = rtt_ns.saturating_sub(round_trip_ns(observed)?);
@@ -188,14 +200,14 @@ fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> O
         return None;
     }
     let idle = duration(idle_ns);
-    let held = held(held_ns, total_ns, rtt_ns, &idle);
+    let held = delay_by_held_output(held_ns, total_ns, rtt_ns, &idle);
     let advice = format!(
-        "an echo takes {idle} where nothing else comes; a fair or shorter queue there (fq_codel), or a \
-         smaller window here, would help"
+        "an echo takes {idle} without other output. Use fair queueing or a shorter queue in \
+         the router before that link (fq_codel), or a smaller receive window on this host"
     );
     let queue = Cause {
         kind: Kind::Queue,
-        of: Whole::EchoUnderLoad,
+        operation: Operation::EchoUnderLoad,
         cost_ns: queue_ns,
         gain_ns: beyond_flight_ns,
         total_ns,
@@ -206,17 +218,18 @@ fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> O
 }
 
 /// Returns the cause if output held by the remote host delays an echo by `held_ns`.
-fn held(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
+fn delay_by_held_output(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
     Cause {
-        kind: Kind::FarHost,
-        of: Whole::EchoUnderLoad,
+        kind: Kind::RemoteHost,
+        operation: Operation::EchoUnderLoad,
         cost_ns: held_ns,
         gain_ns: held_ns,
         total_ns,
-        subject: "Output that the remote host holds in front of an echo".to_owned(),
+        subject: "Unsent output on the remote host".to_owned(),
         advice: format!(
-            "its TCP answers in {} meanwhile, and an echo takes {idle} where no other output comes: a \
-             smaller send buffer there (TCP_NOTSENT_LOWAT) would help",
+            "its TCP responds in {} meanwhile, but the echo waits behind this output in the send \
+             buffer, and takes {idle} without it. Reduce the unsent data there \
+             (net.ipv4.tcp_notsent_lowat)",
             duration(rtt_ns)
         ),
     }
@@ -231,38 +244,43 @@ fn beside_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
     let rtt_ns = observed.path.rtt_under_load_ns;
     let short_ns =
         rtt_ns.filter(|rtt_ns| rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN);
-    let held = short_ns.map(|rtt_ns| held(cost_ns, total_ns, rtt_ns, &idle));
+    let held = short_ns.map(|rtt_ns| delay_by_held_output(cost_ns, total_ns, rtt_ns, &idle));
     // If segments of the output are lost, an echo during it waits for their retransmission.
     match held {
         Some(held) if is_lossy(observed) => Cause {
             kind: Kind::Loss,
-            subject: "Loss of packets, or output that the remote host holds in front of an echo,"
-                .to_owned(),
+            subject: "Packet loss or unsent output on the remote host".to_owned(),
             advice: format!(
-                "packets were lost in this session, and an echo takes {idle} where no other output \
-                 comes: look at the errors of the links, and measure again without them"
+                "packets were lost in this session, and an echo takes {idle} without other output. \
+                 To tell them apart, fix the errors of the links and measure again"
             ),
             ..held
         },
         Some(held) => held,
         None => unknown(
-            Whole::EchoUnderLoad,
+            Operation::EchoUnderLoad,
             total_ns,
             cost_ns,
-            "a wait without a cause",
+            "an unexplained wait",
             format!(
-                "an echo takes {idle} where no other output comes; what is in front of it is in a \
-                 queue of the path or in the send buffer of the remote host, and a capture on the \
-                 remote host tells the two apart"
+                "an echo takes {idle} without other output, which is ahead of it in a queue of the \
+                 path or in the send buffer of the remote host. To tell them apart, capture \
+                 packets on the remote host"
             ),
         ),
     }
 }
 
-fn unknown(of: Whole, total_ns: u64, cost_ns: u64, subject: &str, advice: String) -> Cause {
+fn unknown(
+    operation: Operation,
+    total_ns: u64,
+    cost_ns: u64,
+    subject: &str,
+    advice: String,
+) -> Cause {
     Cause {
         kind: Kind::Unknown,
-        of,
+        operation,
         cost_ns,
         gain_ns: cost_ns,
         total_ns,
@@ -278,12 +296,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn never_came() -> Unfinished {
+    fn missing_output() -> Unfinished {
         Unfinished {
             is_echo: false,
-            asked_bytes: 1_458,
-            come_bytes: 0,
-            whole_bytes: 486,
+            expected_bytes: 1_458,
+            received_bytes: 0,
+            largest_complete_bytes: 486,
             waited_ns: 8_000 * MS,
             is_acknowledged: Some(true),
         }
@@ -296,33 +314,44 @@ mod tests {
 
     #[test]
     fn long_output_that_never_comes_behind_short_output_is_a_black_hole() {
-        assert_eq!(kind(never_came()), Kind::PathMtuBlackHole);
+        assert_eq!(kind(missing_output()), Kind::PathMtuBlackHole);
     }
 
     #[test]
     fn without_a_control_the_reason_is_unknown() {
         assert_eq!(
-            kind(Unfinished { is_acknowledged: Some(false), ..never_came() }),
+            kind(Unfinished { is_acknowledged: Some(false), ..missing_output() }),
             Kind::Unknown
         );
-        assert_eq!(kind(Unfinished { is_acknowledged: None, ..never_came() }), Kind::Unknown);
-        assert_eq!(kind(Unfinished { whole_bytes: 0, ..never_came() }), Kind::Unknown);
-        assert_eq!(kind(Unfinished { whole_bytes: 1_944, ..never_came() }), Kind::Unknown);
-        assert_eq!(kind(Unfinished { come_bytes: 1_000, ..never_came() }), Kind::Unknown);
+        assert_eq!(kind(Unfinished { is_acknowledged: None, ..missing_output() }), Kind::Unknown);
+        assert_eq!(
+            kind(Unfinished { largest_complete_bytes: 0, ..missing_output() }),
+            Kind::Unknown
+        );
+        assert_eq!(
+            kind(Unfinished { largest_complete_bytes: 1_944, ..missing_output() }),
+            Kind::Unknown
+        );
+        assert_eq!(kind(Unfinished { received_bytes: 1_000, ..missing_output() }), Kind::Unknown);
     }
 
     #[test]
     fn an_echo_that_never_comes_is_reported_as_that() {
-        let silent = Unfinished { is_echo: true, asked_bytes: 1, whole_bytes: 1, ..never_came() };
+        let silent = Unfinished {
+            is_echo: true,
+            expected_bytes: 1,
+            largest_complete_bytes: 1,
+            ..missing_output()
+        };
         let observed = Observation { unfinished: Some(silent), ..Observation::default() };
         let found = unfinished(&observed).unwrap();
-        assert_eq!((found.kind, found.of), (Kind::Unknown, Whole::Echo));
-        assert_eq!(found.subject, "Unknown: an echo that never came");
+        assert_eq!((found.kind, found.operation), (Kind::Unknown, Operation::Echo));
+        assert_eq!(found.subject, "Unknown: a missing echo");
     }
 
     #[test]
     fn an_echo_that_never_came_was_lost_where_others_were_late() {
-        let silent = Unfinished { is_echo: true, is_acknowledged: Some(false), ..never_came() };
+        let silent = Unfinished { is_echo: true, is_acknowledged: Some(false), ..missing_output() };
         let after = |times: &[u64]| {
             let echo = Echoes { samples_ns: times.to_vec(), ..Echoes::default() };
             let observed = Observation {
@@ -347,8 +376,8 @@ mod tests {
         };
         let [found] = waits(&observed(545 * MS)).try_into().unwrap();
         assert_eq!(
-            (found.kind, found.of, found.gain_ns),
-            (Kind::Unknown, Whole::EchoUnderLoad, 543 * MS)
+            (found.kind, found.operation, found.gain_ns),
+            (Kind::Unknown, Operation::EchoUnderLoad, 543 * MS)
         );
         assert_eq!(waits(&observed(200 * MS)), []);
     }
@@ -386,16 +415,16 @@ mod tests {
     fn an_echo_behind_a_short_queue_waits_for_what_the_remote_host_holds() {
         let found = waits(&beside_a_full_link(70));
         let kinds: Vec<_> = found.iter().map(|cause| (cause.kind, cause.cost_ns / MS)).collect();
-        assert_eq!(kinds, [(Kind::FarHost, 629), (Kind::Queue, 60)]);
+        assert_eq!(kinds, [(Kind::RemoteHost, 629), (Kind::Queue, 60)]);
         // The first flight of any sender takes 29 ms on that link.
-        assert_eq!(waits(&beside_a_full_link(38))[0].kind, Kind::FarHost);
+        assert_eq!(waits(&beside_a_full_link(38))[0].kind, Kind::RemoteHost);
         assert_eq!(waits(&beside_a_full_link(38)).len(), 1);
     }
 
     #[test]
     fn where_packets_are_lost_the_remote_host_is_not_charged_alone() {
         let mut observed = beside_a_full_link(12);
-        assert_eq!(waits(&observed)[0].kind, Kind::FarHost);
+        assert_eq!(waits(&observed)[0].kind, Kind::RemoteHost);
         let late = [[11 * MS; 18].as_slice(), &[240 * MS, 640 * MS]].concat();
         observed.echo = Some(Echoes { samples_ns: late, ..Echoes::default() });
         assert_eq!(waits(&observed)[0].kind, Kind::Loss);
@@ -406,7 +435,7 @@ mod tests {
         let late = [[30 * MS; 16].as_slice(), &[270 * MS, 300 * MS]].concat();
         let echo = Echoes { samples_ns: late, ..Echoes::default() };
         let observed = Observation {
-            unfinished: Some(never_came()),
+            unfinished: Some(missing_output()),
             echo: Some(echo),
             ..Observation::default()
         };

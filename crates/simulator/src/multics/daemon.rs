@@ -1,7 +1,7 @@
 //! The Network Daemon and the server processes: the work that each message of an hour causes.
 
-use super::scenario::{Costs, Scenario};
-use super::stream::{Message, messages};
+use super::session_messages::{Message, messages};
+use super::session_scenario::{Costs, Scenario};
 use super::switches::Switches;
 use crate::world::Side;
 use protocols::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, VecDeque};
 /// Reason for a wakeup of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
-    /// A message sent by Multics has reached its host.
+    /// An RFNM: a message sent by Multics has reached the remote host.
     Rfnm,
-    /// A remote host has allocated space.
+    /// An allocate: a remote host permits Multics to send more characters.
     Allocate,
     /// Data for a process.
     Data,
     /// A remote host surveys Multics, or requests an echo.
-    Asked,
+    Request,
 }
 
-/// Costs of the simulated time.
+/// Costs of the daemon and the processes during the simulated time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bill {
     pub(super) wakeups: BTreeMap<Cause, u64>,
-    /// Wakeups that occurred while the daemon was busy with another one.
+    /// Wakeups that occurred while the daemon was processing an earlier wakeup.
     pub(super) while_busy: u64,
     pub(super) daemon_ms: f64,
     /// Time of work done at interrupt time instead of in the daemon, ms.
@@ -64,14 +64,14 @@ struct Connection {
 enum Event {
     /// A process writes.
     Write { connection: usize, chars: usize },
-    /// Data arrives; `is_line` says whether it ends a line.
+    /// Data arrives; `is_line` is true if the data ends a line.
     Data { chars: usize, is_line: bool },
-    /// A message sent by Multics was received by its host.
+    /// An RFNM arrives: the remote host has received a message sent by Multics.
     Rfnm,
     /// The remote host allocates space for `chars` more characters.
     Allocate { connection: usize, chars: usize },
     /// A remote host sends a request to the daemon itself.
-    Asked,
+    Request,
 }
 
 /// Simulation of a scenario.
@@ -79,8 +79,8 @@ enum Event {
 pub(super) struct Model<'a> {
     scenario: &'a Scenario,
     switches: Switches,
-    agenda: BTreeMap<(Instant, u64), Event>,
-    planned: u64,
+    event_queue: BTreeMap<(Instant, u64), Event>,
+    event_count: u64,
     connections: Vec<Connection>,
     daemon_busy_until: Instant,
     bill: Bill,
@@ -89,8 +89,8 @@ pub(super) struct Model<'a> {
 /// Returns the costs of a scenario with these proposals in force.
 pub(super) fn bill(scenario: &Scenario, switches: Switches) -> Bill {
     let mut model = Model::new(scenario, switches);
-    while let Some(((at, _), event)) = model.agenda.pop_first() {
-        model.happen(at, event);
+    while let Some(((at, _), event)) = model.event_queue.pop_first() {
+        model.process_event(at, event);
     }
     model.bill
 }
@@ -100,8 +100,8 @@ impl<'a> Model<'a> {
         let mut model = Self {
             scenario,
             switches,
-            agenda: BTreeMap::new(),
-            planned: 0,
+            event_queue: BTreeMap::new(),
+            event_count: 0,
             connections: Vec::new(),
             daemon_busy_until: Instant::ZERO,
             bill: Bill::default(),
@@ -120,7 +120,7 @@ impl<'a> Model<'a> {
         let every =
             Duration::from_secs(scenario.minutes * 60) / u32::try_from(asked.max(1)).unwrap_or(1);
         for turn in 0..u32::try_from(asked).unwrap_or(0) {
-            model.plan(Instant::ZERO + every * turn, Event::Asked);
+            model.schedule(Instant::ZERO + every * turn, Event::Request);
         }
         model
     }
@@ -133,11 +133,11 @@ impl<'a> Model<'a> {
         for Message { at, from, chars } in passed.iter().copied() {
             self.bill.messages += 1;
             match from {
-                Side::Server => self.plan(at, Event::Write { connection, chars }),
+                Side::Server => self.schedule(at, Event::Write { connection, chars }),
                 Side::User => {
                     of_line += chars;
                     let is_line = of_line >= typed_chars;
-                    self.plan(at, Event::Data { chars, is_line });
+                    self.schedule(at, Event::Data { chars, is_line });
                     of_line = if is_line { 0 } else { of_line };
                 }
             }
@@ -151,12 +151,12 @@ impl<'a> Model<'a> {
         network.allocation_chars.max(least)
     }
 
-    fn plan(&mut self, at: Instant, event: Event) {
-        self.planned += 1;
-        self.agenda.insert((at, self.planned), event);
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.event_count += 1;
+        self.event_queue.insert((at, self.event_count), event);
     }
 
-    fn happen(&mut self, at: Instant, event: Event) {
+    fn process_event(&mut self, at: Instant, event: Event) {
         match event {
             Event::Write { connection, chars } => {
                 self.write(chars);
@@ -167,7 +167,8 @@ impl<'a> Model<'a> {
                 self.take(Cause::Data, self.switches.daemon_elimination, at);
                 self.wake_process();
                 self.read(chars, is_line);
-                // Consumed data is allocated again, by a control message that has its own RFNM.
+                // The space of consumed data is allocated again, by a control message that has its
+                // own RFNM.
                 self.plan_rfnm(at);
             }
             Event::Rfnm => {
@@ -180,9 +181,9 @@ impl<'a> Model<'a> {
                 }
                 self.send_rest(connection, at);
             }
-            Event::Asked => {
-                // Without a daemon, this costs the Answering Service the same.
-                self.wake_daemon(Cause::Asked, at);
+            Event::Request => {
+                // Without a daemon, the request costs the Answering Service the same.
+                self.wake_daemon(Cause::Request, at);
                 self.plan_rfnm(at);
             }
         }
@@ -197,7 +198,7 @@ impl<'a> Model<'a> {
     }
 
     fn plan_rfnm(&mut self, at: Instant) {
-        self.plan(at + Duration::from_millis(self.scenario.network.rfnm_ms), Event::Rfnm);
+        self.schedule(at + Duration::from_millis(self.scenario.network.rfnm_ms), Event::Rfnm);
     }
 
     fn wait_to_send(&mut self, connection: usize, chars: usize) {
@@ -206,8 +207,9 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Continues with data that waits for an allocation. With `write_force` the daemon does so, or
-    /// the interrupt side without a daemon; otherwise the process is woken and writes again.
+    /// Continues with data that waits for an allocation. With `write_force` the daemon sends the
+    /// data, or the interrupt side if the daemon is eliminated. Without it, the process is woken
+    /// and writes again.
     fn send_rest(&mut self, connection: usize, at: Instant) {
         let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
         let Some(chars) = waiting else { return };
@@ -219,7 +221,7 @@ impl<'a> Model<'a> {
         self.send(connection, at);
     }
 
-    /// Sends as much as is allocated.
+    /// Sends as much waiting data of the connection as its allocation permits.
     fn send(&mut self, connection: usize, at: Instant) {
         let network = self.scenario.network;
         while let Some(it) = self.connections.get_mut(connection) {
@@ -235,7 +237,7 @@ impl<'a> Model<'a> {
             }
             self.plan_rfnm(at);
             let room_at = at + Duration::from_millis(network.allocate_ms);
-            self.plan(room_at, Event::Allocate { connection, chars });
+            self.schedule(room_at, Event::Allocate { connection, chars });
         }
     }
 
@@ -274,7 +276,8 @@ impl<'a> Model<'a> {
 
 /// Returns the cost of a transaction of the daemon, ms.
 ///
-/// It is the memo's average, whether or not the daemon was busy: the average includes that.
+/// The cost is the memo's average, which includes wakeups while the daemon was busy and wakeups
+/// while it was blocked.
 pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     let is_in_one_ring = switches.ring_1_daemon || switches.ring_0_ncp || switches.wait;
     let third_ring = costs.transaction_ms * costs.third_ring_part;
@@ -294,7 +297,7 @@ pub(super) fn io_ms(costs: &Costs, switches: Switches) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::tests::built_in;
+    use super::super::session_scenario::tests::built_in;
     use super::*;
 
     fn short() -> Scenario {
@@ -304,15 +307,15 @@ mod tests {
     }
 
     #[test]
-    fn every_message_of_ours_has_one_rfnm_and_every_character_its_allocate() {
+    fn every_sent_message_has_one_rfnm_and_every_character_its_allocate() {
         let bill = bill(&short(), Switches { write_force: true, ..Switches::default() });
         let sent = bill.woken_by(Cause::Allocate);
-        let received = bill.woken_by(Cause::Data) + bill.woken_by(Cause::Asked);
+        let received = bill.woken_by(Cause::Data) + bill.woken_by(Cause::Request);
         assert_eq!(bill.woken_by(Cause::Rfnm), sent + received);
     }
 
     #[test]
-    fn a_daemon_that_waits_pays_for_no_block_and_no_third_ring() {
+    fn a_waiting_daemon_pays_for_no_block_and_no_third_ring() {
         let costs = built_in().costs;
         let waits = Switches { wait: true, ..Switches::default() };
         let ms = transaction_ms(&costs, waits);
@@ -320,22 +323,22 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_only_requests_of_foreign_hosts_wake_a_process_in_its_place() {
+    fn without_a_daemon_only_requests_of_remote_hosts_wake_a_process() {
         let scenario = short();
         let switches = Switches { daemon_elimination: true, ..Switches::default() };
         let [with, without] = [Switches::default(), switches].map(|one| bill(&scenario, one));
-        let asked = with.woken_by(Cause::Asked);
+        let asked = with.woken_by(Cause::Request);
         assert!(asked > 0);
-        assert_eq!(without.wakeups, BTreeMap::from([(Cause::Asked, asked)]));
+        assert_eq!(without.wakeups, BTreeMap::from([(Cause::Request, asked)]));
         let taken = with.all_wakeups() - asked;
         let interrupts = without.interrupt_ms / scenario.costs.interrupt_ms;
         assert!((interrupts - taken as f64).abs() < 1e-6, "{interrupts} {taken}");
-        // The same number of processes is woken: the interrupt side does it.
+        // The processes are woken as often as with a daemon, but by the interrupt side.
         assert_eq!(with.process_ms.to_bits(), without.process_ms.to_bits());
     }
 
     #[test]
-    fn a_bill_run_twice_costs_the_same() {
+    fn a_repeated_simulation_has_the_same_costs() {
         let run = || bill(&short(), Switches::default()).total_ms().to_bits();
         assert_eq!(run(), run());
     }

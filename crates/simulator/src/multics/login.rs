@@ -1,11 +1,11 @@
 //! Duration of the initial connection protocol between two Multics systems (RFC 165 over the NCP).
 //!
-//! Messages are sequential: each wakes the daemon, which wakes the process, whose call sends the
-//! next one. The RFNM of each message wakes the daemon that sent it. Without a daemon, the
-//! Answering Service opens connections at the same cost.
+//! The messages are sequential: each message wakes the daemon, which wakes the process, whose call
+//! sends the next message. The RFNM of each message wakes the daemon that sent it. Without a
+//! daemon, the Answering Service opens connections at the same cost.
 
 use super::daemon::{io_ms, transaction_ms};
-use super::scenario::Scenario;
+use super::session_scenario::Scenario;
 use super::switches::Switches;
 
 /// Senders of the messages: RTS and STR, the allocation, the socket number, CLS from both, and STR
@@ -36,11 +36,11 @@ pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::tests::built_in;
+    use super::super::session_scenario::tests::built_in;
     use super::*;
 
     #[test]
-    fn ten_messages_of_which_none_waits_for_an_rfnm_take_ten_times_as_long_as_one() {
+    fn ten_messages_without_rfnm_waits_take_ten_times_as_long_as_one() {
         let mut scenario = built_in();
         scenario.network.rfnm_ms = 0;
         let switches = Switches { rfnm_at_interrupt: true, ..Switches::default() };

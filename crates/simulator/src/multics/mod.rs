@@ -5,9 +5,9 @@
 //! character or a line at a time, and programs answer. A model of the memo's Network Daemon and of
 //! its server process then processes them: every RFNM, every allocate and every received message
 //! wakes the daemon, which wakes the process, and each of these has the cost that the memo states.
-//! The scenario has a switch for each proposal, which determines whether it is in force from the
-//! beginning; the tables turn on the others, individually and cumulatively. Only the accounting of
-//! the NCP is modeled: messages, RFNMs and allocations, without the protocol.
+//! The scenario has a switch for each proposal, which determines whether the proposal is in force
+//! from the beginning; the tables turn on the other proposals, individually and cumulatively. Only
+//! the accounting of the NCP is modeled: messages, RFNMs and allocations, without the protocol.
 //!
 //! Values that the memo does not state are parameters of the scenario: the delays of RFNMs and
 //! allocates, the allocation of a remote host, the work at interrupt time. The memo's expectations
@@ -15,12 +15,12 @@
 
 mod daemon;
 mod login;
-mod scenario;
-mod stream;
+mod session_messages;
+mod session_scenario;
 mod switches;
 mod tables;
 mod workload;
 
-pub use scenario::{Costs, Network, Scenario, Session};
+pub use session_scenario::{Costs, Network, Scenario, Session};
 pub use switches::Switches;
 pub use tables::tables;

@@ -12,9 +12,9 @@ pub struct Switches {
     pub ring_1_daemon: bool,
     /// The NCP runs in ring 0, for the daemon and for every process.
     pub ring_0_ncp: bool,
-    /// The daemon accepts all data that a process writes, and sends it as permitted.
+    /// The daemon accepts all data that a process writes, and sends it as the allocation permits.
     pub write_force: bool,
-    /// Lines are made canonical only if they need it.
+    /// Only lines that need it are converted to canonical form.
     pub canonical_where_needed: bool,
     /// Remote hosts send a line at a time.
     pub line_at_a_time: bool,

@@ -1,6 +1,6 @@
 //! Workload: the user who types at a terminal, and the program that answers.
 
-use super::scenario::Session;
+use super::session_scenario::Session;
 use crate::sample::without_memory;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// One end of a session.
 #[derive(Debug)]
-pub(super) struct Party {
+pub(super) struct SessionEndpoint {
     session: Session,
     part: Part,
     output: Vec<u8>,
@@ -24,7 +24,7 @@ enum Part {
     Program { lines: VecDeque<Vec<u8>>, has_just_read: bool },
 }
 
-impl Party {
+impl SessionEndpoint {
     pub(super) fn typist(session: &Session) -> Self {
         let part = Part::Typist { next_at: None, left_of_line: 0, answered: 0 };
         Self { session: session.clone(), part, output: Vec::new(), is_open: false }
@@ -37,10 +37,11 @@ impl Party {
 
     /// Schedules the next line after the think time.
     fn think(&mut self, cx: &mut Cx<'_>) {
-        let thought = without_memory(Duration::from_secs(self.session.think_s), cx.chance);
+        let thought = without_memory(Duration::from_secs(self.session.think_s), cx.rng);
         if let Part::Typist { next_at, left_of_line, answered } = &mut self.part {
             *next_at = Some(cx.now + thought);
-            (*left_of_line, *answered) = (self.session.typed_chars.max(1), 0);
+            *left_of_line = self.session.typed_chars.max(1);
+            *answered = 0;
         }
     }
 
@@ -59,14 +60,15 @@ impl Party {
     }
 }
 
-impl Stream for Party {
+impl Stream for SessionEndpoint {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
         self.think(cx);
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let (wanted, width) = (self.session.answer_lines, self.session.answer_chars.max(1));
+        let wanted = self.session.answer_lines;
+        let width = self.session.answer_chars.max(1);
         match &mut self.part {
             Part::Program { lines, has_just_read } => {
                 *has_just_read = true;
@@ -114,8 +116,8 @@ impl Stream for Party {
         }
         self.type_on(cx.now);
         if let Part::Program { lines, has_just_read } = &mut self.part
-            // The first line waits for a separate step, because otherwise it would be sent with the
-            // second.
+            // The first line waits for a separate step, because otherwise it would be sent together
+            // with the second line.
             && !std::mem::take(has_just_read)
             && self.output.is_empty()
             && let Some(line) = lines.pop_front()

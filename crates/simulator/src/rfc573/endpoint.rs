@@ -1,8 +1,9 @@
 //! One endpoint of a replayed transfer: the FTP and TCP of `protocols` on a host with other work.
 //!
-//! The program shares the processor. It notices events only at its next turn, which comes after an
-//! exponentially distributed time; the host's TCP acknowledges at once. In its turn the program
-//! does all possible work, and each byte of the file has a processing cost.
+//! The program shares the processor. The program notices events only at its next turn on the
+//! processor, which comes after an exponentially distributed time; the host's TCP acknowledges at
+//! once. In its turn the program does all possible work, and each byte of the file has a processing
+//! cost.
 
 use crate::sample::without_memory;
 use protocols::Cx;
@@ -24,17 +25,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const CONTROL_PORT: u16 = 21;
 const DATA_PORT: u16 = 4_000;
-/// Timeouts are effectively disabled, so that a slow host never causes an abort.
-const PATIENCE: Duration = Duration::from_secs(86_400);
+/// FTP timeout, so long that a slow host never causes an abort.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Role and parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     /// Local and remote address.
     pub(super) ends: [Ipv4Addr; 2],
-    /// Task of the user; a server has none.
+    /// Task of the user program; `None` for a server.
     pub(super) task: Option<Task>,
-    /// The local file if it is to be sent; otherwise the expected content.
+    /// Content of the file that is sent, or the expected content of the file that is received.
     pub(super) file: Vec<u8>,
     /// Transfer representation.
     pub(super) representation: Representation,
@@ -42,12 +43,13 @@ pub(super) struct Part {
     pub(super) turn: Duration,
     /// Time to convert a byte before it can be sent; zero without conversion.
     pub(super) conversion: Duration,
-    /// TCP profile of its connections.
+    /// TCP profile of the connections of this endpoint.
     pub(super) profile: Profile,
 }
 
 impl Part {
-    /// Returns how many of `len` bytes are ready to be sent, and when more will be.
+    /// Returns the number of bytes, of `len`, that are ready to be sent, and the time at which more
+    /// bytes will be ready.
     ///
     /// Bytes are converted one message at a time.
     fn converted(&self, len: usize, began_at: Instant, now: Instant) -> (usize, Option<Instant>) {
@@ -93,7 +95,7 @@ enum Moving {
 
 /// Identifier that the engine uses for the data.
 #[derive(Clone, Copy, Debug)]
-enum Called {
+enum TransferHandle {
     Task(TaskId),
     Transfer(TransferId),
 }
@@ -110,7 +112,7 @@ pub(super) struct Endpoint {
     control: Option<ConnectionId>,
     data: Option<ConnectionId>,
     data_has_ended: bool,
-    called: Option<Called>,
+    transfer: Option<TransferHandle>,
     /// Whether the server receives the file.
     is_incoming: bool,
     moving: Moving,
@@ -132,7 +134,7 @@ impl Endpoint {
             control: None,
             data: None,
             data_has_ended: false,
-            called: None,
+            transfer: None,
             is_incoming: false,
             moving: Moving::Nothing,
             began_at: None,
@@ -150,11 +152,12 @@ impl Endpoint {
     /// Returns the time from the command to the end, and the bytes on the data connection; `None`
     /// for a transfer that has failed or is in progress.
     pub(super) fn outcome(&self) -> Option<(Duration, u64)> {
-        let (began, ended) = (self.began_at?, self.ended_at?);
+        let began = self.began_at?;
+        let ended = self.ended_at?;
         (!self.has_failed).then(|| (ended.since(began), self.wire_bytes))
     }
 
-    /// Returns whether the program has its turn now; if not, it has been queued.
+    /// Returns whether the program has its turn now. Otherwise schedules the next turn.
     fn has_turn(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.is_started || self.part.turn.is_zero() {
             self.is_started = true;
@@ -162,7 +165,7 @@ impl Endpoint {
         }
         match self.turn_at {
             None => {
-                self.turn_at = Some(cx.now + without_memory(self.part.turn, cx.chance));
+                self.turn_at = Some(cx.now + without_memory(self.part.turn, cx.rng));
                 false
             }
             Some(at) if cx.now < at => false,
@@ -205,9 +208,9 @@ impl Endpoint {
                     data_style: DataStyle::Active,
                     may_listen: true,
                     asks_features: false,
-                    reply_timeout: PATIENCE,
-                    data_connect_timeout: PATIENCE,
-                    stall_timeout: PATIENCE,
+                    reply_timeout: SESSION_TIMEOUT,
+                    data_connect_timeout: SESSION_TIMEOUT,
+                    stall_timeout: SESSION_TIMEOUT,
                     ..UserSettings::new(user, password)
                 };
                 let user = User::new(settings, status.local, status.remote, cx);
@@ -217,10 +220,10 @@ impl Endpoint {
                 self.control = Some(id);
                 let settings = ServerSettings {
                     takes_mail: true,
-                    login_timeout: PATIENCE,
-                    idle_timeout: PATIENCE,
-                    data_connect_timeout: PATIENCE,
-                    stall_timeout: PATIENCE,
+                    login_timeout: SESSION_TIMEOUT,
+                    idle_timeout: SESSION_TIMEOUT,
+                    data_connect_timeout: SESSION_TIMEOUT,
+                    stall_timeout: SESSION_TIMEOUT,
                     // RFC 573 measures transfers; aborted uploads do not occur here.
                     upload_grace: Duration::ZERO,
                     ..ServerSettings::default()
@@ -242,14 +245,14 @@ impl Endpoint {
     fn converse(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(control) = self.control else { return };
         let mut engine = mem::take(&mut self.engine);
-        while let Ok(heard) = layers.tcp.received(control) {
-            let mut rest = heard;
+        while let Ok(received) = layers.tcp.received(control) {
+            let mut rest = received;
             match &mut engine {
                 Engine::User(user) => user.receive(mem::take(&mut rest), cx),
                 Engine::Server(server) => server.receive(&mut rest, cx),
                 Engine::None => {}
             }
-            let taken = heard.len() - rest.len();
+            let taken = received.len() - rest.len();
             if taken == 0 || layers.tcp.consume(control, taken).is_err() {
                 break;
             }
@@ -259,15 +262,15 @@ impl Endpoint {
                 while let Some(event) = user.event() {
                     self.on_user(user, event, layers, cx);
                 }
-                let said = layers.tcp.send(control, user.output()).unwrap_or(0);
-                user.sent(said);
+                let sent = layers.tcp.send(control, user.output()).unwrap_or(0);
+                user.sent(sent);
             }
             Engine::Server(server) => {
                 while let Some(event) = server.event() {
                     self.on_server(server, event, layers, cx);
                 }
-                let said = layers.tcp.send(control, server.output()).unwrap_or(0);
-                server.sent(said);
+                let sent = layers.tcp.send(control, server.output()).unwrap_or(0);
+                server.sent(sent);
             }
             Engine::None => {}
         }
@@ -289,7 +292,7 @@ impl Endpoint {
             }
             UserEvent::StartData(id, _) => {
                 let is_incoming = self.part.task.as_ref().and_then(Task::is_incoming);
-                self.start(Called::Task(id), is_incoming == Some(true), cx);
+                self.start(TransferHandle::Task(id), is_incoming == Some(true), cx);
             }
             UserEvent::Finished(_, result) => self.end(result.is_ok(), cx),
             UserEvent::ConnectData(_) => user.data_failed(cx),
@@ -322,7 +325,9 @@ impl Endpoint {
                 }
             }
             ServerEvent::Open(transfer) => self.open_file(server, &transfer, cx),
-            ServerEvent::Start(id) => self.start(Called::Transfer(id), self.is_incoming, cx),
+            ServerEvent::Start(id) => {
+                self.start(TransferHandle::Transfer(id), self.is_incoming, cx);
+            }
             ServerEvent::Commit(id) => {
                 // The received data was compared with the sent file once it was complete.
                 server.committed(id, Ok(()), cx);
@@ -350,12 +355,13 @@ impl Endpoint {
     }
 
     /// Prepares the transfer of the file in the given direction.
-    fn start(&mut self, called: Called, is_incoming: bool, cx: &Cx<'_>) {
-        self.called = Some(called);
+    fn start(&mut self, transfer: TransferHandle, is_incoming: bool, cx: &Cx<'_>) {
+        self.transfer = Some(transfer);
         let representation = &self.part.representation;
         if is_incoming {
             let Ok(decoder) = Decoder::new(representation) else { return };
-            let (decoder, file) = (Box::new(decoder), Vec::new());
+            let decoder = Box::new(decoder);
+            let file = Vec::new();
             self.moving = Moving::In { decoder, file, received: 0 };
             return;
         }
@@ -375,7 +381,7 @@ impl Endpoint {
 
     /// Transfers as much of the file as space and data permit, and charges its cost.
     fn move_data(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        let (Some(data), Some(called)) = (self.data, self.called) else { return };
+        let (Some(data), Some(transfer)) = (self.data, self.transfer) else { return };
         let over = match &mut self.moving {
             Moving::Nothing => return,
             Moving::Out { wire, sent, began_at } => {
@@ -420,12 +426,12 @@ impl Endpoint {
         self.moving = Moving::Nothing;
         _ = layers.tcp.close(data);
         let bytes = self.wire_bytes;
-        match (&mut self.engine, called) {
-            (Engine::User(user), Called::Task(id)) => {
+        match (&mut self.engine, transfer) {
+            (Engine::User(user), TransferHandle::Task(id)) => {
                 let result = if is_good { Ok(()) } else { Err(DataFailure::Malformed) };
                 user.data_ended(id, bytes, result, cx);
             }
-            (Engine::Server(server), Called::Transfer(id)) => {
+            (Engine::Server(server), TransferHandle::Transfer(id)) => {
                 let result = if is_good { Ok(()) } else { Err(TransferError::Malformed) };
                 server.data_ended(id, bytes, result, cx);
             }

@@ -2,12 +2,12 @@
 
 use super::scenario::{Rates, Scenario};
 use crate::sample::without_memory;
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
 const HOUR_S: f64 = 3_600.0;
 
-/// Mean durations of the up and down phases.
+/// Mean durations of the up and down phases of a component.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turns {
     pub(super) up: Duration,
@@ -26,12 +26,13 @@ impl Turns {
         }
     }
 
-    /// Draws the outages until `end`.
-    pub(super) fn outages(self, end: Instant, chance: &mut Chance) -> Outages {
-        let (mut now, mut outages) = (Instant::ZERO, Vec::new());
+    /// Draws the outages of the component until `end`.
+    pub(super) fn outages(self, end: Instant, rng: &mut Rng) -> Outages {
+        let mut now = Instant::ZERO;
+        let mut outages = Vec::new();
         while now < end && !self.down.is_zero() {
-            let fails = now + without_memory(self.up, chance);
-            now = fails + without_memory(self.down, chance);
+            let fails = now + without_memory(self.up, rng);
+            now = fails + without_memory(self.down, rng);
             if fails < end {
                 outages.push((fails, now.min(end)));
             }
@@ -83,19 +84,19 @@ pub(super) struct Host {
     pub(super) dead: Outages,
     /// Times at which login is impossible: the host is dead, or its logger does not answer.
     pub(super) shut: Outages,
-    /// Mean response time beyond the minimum.
+    /// Mean of the response time beyond the minimum response time.
     further_response: Duration,
     least_response: Duration,
 }
 
 impl Host {
     /// Draws the outages of a host with these rates for one year.
-    pub(super) fn new(rates: &Rates, scenario: &Scenario, chance: &mut Chance) -> Self {
+    pub(super) fn new(rates: &Rates, scenario: &Scenario, rng: &mut Rng) -> Self {
         let end = Instant::ZERO + days(scenario.days);
         let dead_part = 1.0 - rates.host_availability / 100.0;
-        let dead = Turns::failing_every(rates.host_failure_hours, dead_part).outages(end, chance);
+        let dead = Turns::failing_every(rates.host_failure_hours, dead_part).outages(end, rng);
         let shut = match logger_alone(rates) {
-            Some(turns) => dead.or(&turns.outages(end, chance)),
+            Some(turns) => dead.or(&turns.outages(end, rng)),
             None => dead.clone(),
         };
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
@@ -108,13 +109,14 @@ impl Host {
     }
 
     /// Draws a response time.
-    pub(super) fn response(&self, chance: &mut Chance) -> Duration {
-        self.least_response + without_memory(self.further_response, chance)
+    pub(super) fn response(&self, rng: &mut Rng) -> Duration {
+        self.least_response + without_memory(self.further_response, rng)
     }
 }
 
-/// Derives the failures of the logger while its host is up from the differences of their rates.
-/// `None` if there is no difference.
+/// Derives the failures of the logger while its host is up, from the difference between the failure
+/// rates of logger and host. `None` if the logger does not fail more often, or is not less
+/// available, than its host.
 fn logger_alone(rates: &Rates) -> Option<Turns> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn either_is_down_where_one_of_both_is() {
+    fn the_pair_is_down_when_either_host_is_down() {
         let a = Outages(vec![(at(1), at(3)), (at(10), at(11))]);
         let b = Outages(vec![(at(2), at(5)), (at(20), at(21))]);
         let either = a.or(&b);
@@ -144,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_down_a_tenth_of_the_time_is_drawn_so() {
+    fn a_downtime_of_one_tenth_is_sampled_correctly() {
         let turns = Turns::failing_every(10.0, 0.1);
-        let outages = turns.outages(at(86_400 * 1_000), &mut Chance::from_seed(1));
+        let outages = turns.outages(at(86_400 * 1_000), &mut Rng::from_seed(1));
         let part = outages.total().as_secs_f64() / 86_400_000.0;
         assert!((0.09..0.11).contains(&part), "{part}");
         assert!((2_300..2_500).contains(&outages.count()), "{}", outages.count());

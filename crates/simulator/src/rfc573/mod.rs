@@ -2,10 +2,11 @@
 //! tries each of them every twenty minutes.
 //!
 //! A host alternates between up and down for exponentially distributed times, and so does its
-//! logger, independently. The means are derived from the paper's table I, as if its values were the
-//! true ones; the survey then measures these by the paper's own rules. A try succeeds if the logger
-//! answers within the time limit; the outcome holds until the next try; a host is available unless
-//! it is dead; a failure to connect is counted if a failed try follows a successful one.
+//! logger, independently. The mean times are derived from the paper's table I, as if its values
+//! were the true ones; the survey then measures availability and failures by the paper's own rules.
+//! A try succeeds if the logger answers within the time limit; the outcome holds until the next
+//! try; a host counts as available if it is not dead; a failure to connect is counted if a failed
+//! try follows a successful one.
 //!
 //! The module also replays the transfers: each is repeated with the FTP and TCP of `protocols`
 //! between two hosts of 1973.

@@ -15,7 +15,7 @@ use super::endpoint::{Endpoint, Part};
 use super::scenario::{Allocates, Network, Remote};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
-use crate::line::{Line, Unit};
+use crate::transmission_line::{Line, Unit};
 use crate::world::{Side, Stuck, World};
 use protocols::application::ftp::user::{StoreKind, Task};
 use protocols::application::ftp::{ByteSize, Name, Representation, Type};
@@ -35,9 +35,10 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PACKET_BITS: u64 = 1_008 + 152;
 const MTU_BYTES: usize = 1_500;
 const WORD_BITS: u64 = 36;
-/// Acknowledgments do not wait for programs, so a longer delay means a loss.
+/// Retransmission timeout. Acknowledgments do not wait for programs, so a longer delay means a
+/// loss.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit; no transfer of the paper's half year took as long.
+/// Time limit of a replayed transfer; no transfer of the paper's half year took longer.
 const LIMIT: Duration = Duration::from_secs(86_400);
 
 /// Command of the user.
@@ -65,7 +66,7 @@ pub enum Form {
 pub struct Script<'a> {
     /// The remote host.
     pub remote: &'a str,
-    /// Role of the local host, whose record is the one that counts.
+    /// Role of the local host, whose record is compared with the paper.
     pub ours: Side,
     /// Command of the user.
     pub verb: Verb,
@@ -104,10 +105,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownHost(name) => write!(
-                f,
-                "no [[network.remotes]] is called {name}, with which files were exchanged"
-            ),
+            Self::UnknownHost(name) => {
+                write!(f, "no [[network.remotes]] has the name {name}, which a transfer needs")
+            }
             Self::Stuck(stuck) => stuck.fmt(f),
             Self::Failed(at) => write!(f, "a transfer has failed at {at}"),
         }
@@ -117,13 +117,13 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Network {
-    /// Returns the same network with hosts that have no other work.
+    /// Returns a copy of this network in which the hosts have no other work.
     #[must_use]
     pub fn idle(&self) -> Self {
         Self { turn_ms: 0, ..self.clone() }
     }
 
-    /// Returns the same network in which every host allocates at least `bits`.
+    /// Returns a copy of this network in which every host allocates at least `bits`.
     #[must_use]
     pub fn allocating(&self, bits: u64) -> Self {
         let mut network = self.clone();
@@ -134,13 +134,14 @@ impl Network {
         network
     }
 
-    /// Returns the same network in which every host allocates as soon as a program has read.
+    /// Returns a copy of this network in which every host allocates as soon as a program has read
+    /// data.
     #[must_use]
     pub fn allocating_as_read(&self) -> Self {
         Self { allocates: Allocates::AsRead, ..self.clone() }
     }
 
-    /// Returns the same network in which no host converts what it sends.
+    /// Returns a copy of this network in which no host converts the text that it sends.
     #[must_use]
     pub fn converting_nothing(&self) -> Self {
         let mut network = self.clone();
@@ -156,15 +157,16 @@ impl Network {
         let imps = Duration::from_micros(self.imp_us) * u32::try_from(hops + 1).unwrap_or(1);
         let interface = packet(self.interface_bps);
         let lines = packet(self.line_bps) * u32::try_from(hops.saturating_sub(1)).unwrap_or(0);
-        // One of these is modeled as the line itself: with hops a line between IMPs, otherwise an
-        // interface.
+        // One part of the path is modeled as the line of the simulation: a line between IMPs if
+        // there are hops, otherwise an interface.
         let (rate_bps, interfaces) = if hops == 0 {
             (self.interface_bps, interface)
         } else {
             (self.line_bps, interface * 2)
         };
         let delay = imps + interfaces + lines;
-        let (unit, faults) = (Unit::Datagram, Faults::default());
+        let unit = Unit::Datagram;
+        let faults = Faults::default();
         Line { unit, rate_bps: Some(rate_bps), delay, faults }
     }
 
@@ -252,8 +254,8 @@ impl Network {
 }
 
 impl Script<'_> {
-    /// Returns the time of the remote host to convert a byte: it converts text that the local user
-    /// retrieves.
+    /// Returns the time that the host on `side` takes to convert a byte. Only a server converts,
+    /// and only text that the user retrieves.
     fn conversion(&self, side: Side, remote: &Remote) -> Duration {
         let is_converted =
             side == Side::Server && self.verb == Verb::Retrieve && self.form == Form::Text;
@@ -278,7 +280,7 @@ impl Script<'_> {
         })
     }
 
-    /// Returns a file of this length, as stored at either end.
+    /// Returns the content of the file, with the length that the script specifies.
     fn file(&self) -> Vec<u8> {
         let bytes = match self.form {
             Form::Words => (self.bits / WORD_BITS * WORD_BITS).div_ceil(8),
@@ -311,23 +313,23 @@ mod tests {
     };
 
     #[test]
-    fn what_a_file_costs_is_its_bits_at_their_price() {
+    fn a_file_costs_its_bits_times_the_price_per_bit() {
         let replayed = built_in().network.replay(&STORE).unwrap();
         assert_eq!(replayed.bits, 3_600);
         assert_eq!(replayed.cpu, Duration::from_nanos(3_600 * 3_000));
     }
 
     #[test]
-    fn a_delay_that_is_planted_in_the_files_is_charged_to_the_application_alone() {
-        for planted_ns in [100_000, 1_000_000] {
-            let cpu_ps_per_bit = planted_ns * 1_000 / 8;
+    fn a_delay_injected_into_file_work_is_charged_to_the_application_only() {
+        for injected_ns in [100_000, 1_000_000] {
+            let cpu_ps_per_bit = injected_ns * 1_000 / 8;
             let replayed = built_in().network.replay(&Script { cpu_ps_per_bit, ..STORE });
-            assert_eq!(replayed.unwrap().cpu, Duration::from_nanos(3_600 / 8 * planted_ns));
+            assert_eq!(replayed.unwrap().cpu, Duration::from_nanos(3_600 / 8 * injected_ns));
         }
     }
 
     #[test]
-    fn text_that_is_converted_on_the_way_takes_as_much_longer_and_costs_our_host_nothing() {
+    fn text_converted_in_transit_adds_elapsed_time_and_no_local_cost() {
         let network = built_in().network.idle();
         let text = Script { verb: Verb::Retrieve, form: Form::Text, remote: "sri-arc", ..STORE };
         let [converted, straight] =
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_text_that_our_user_gets_is_converted() {
+    fn only_text_retrieved_by_the_local_user_is_converted() {
         let network = built_in().network;
         let straight = network.converting_nothing();
         let text = Script { form: Form::Text, remote: "sri-arc", ..STORE };
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_faster_the_sooner_what_was_read_is_allocated_again() {
+    fn earlier_reallocation_speeds_up_a_large_file() {
         let network = built_in().network;
         let large = Script { remote: "bbn-tenexa", bits: 10_000 * 36, ..STORE };
         let all = [Allocates::AsRead, Allocates::WhenHalfUsed, Allocates::WhenUsedUp];
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_the_scenario_does_not_have_is_named() {
+    fn an_unknown_host_is_named_in_the_error() {
         let unknown = built_in().network.replay(&Script { remote: "harvard", ..STORE });
         assert_eq!(unknown, Err(Failure::UnknownHost(String::from("harvard"))));
     }
@@ -387,7 +389,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_file_arrives_as_it_was_sent_whoever_asks(
+        fn every_file_arrives_unchanged_whichever_side_requests_it(
             words in 0..2_000_u64,
             is_text: bool,
             is_ours_the_user: bool,

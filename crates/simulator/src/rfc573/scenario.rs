@@ -89,7 +89,8 @@ impl Allocates {
 pub struct Remote {
     /// Name of the host, as in the records.
     pub name: String,
-    /// Number of lines between the local IMP and that of the host; 0 if they share one.
+    /// Number of lines between the local IMP and the IMP of the remote host; 0 if both hosts share
+    /// one IMP.
     pub hops: u64,
     /// Allocation of the host to a connection, in bits.
     pub allocation_bits: u64,
@@ -116,7 +117,7 @@ pub struct Rates {
     pub logger_failure_hours: f64,
 }
 
-/// Hosts of which only averages are known.
+/// Hosts of the survey for which the paper has only averages.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crowd {
@@ -128,7 +129,7 @@ pub struct Crowd {
     pub availability: f64,
     /// Hours between failures to connect.
     pub failure_hours: f64,
-    /// Maximum ratio of the times of two hosts.
+    /// Maximum ratio between a time of a host and the average of all hosts.
     pub spread: f64,
 }
 
@@ -136,8 +137,8 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
 
-    /// Returns an error if a value does not permit an experiment. [`Strata`] are not checked: their
-    /// minimum sums are those of the transfers that the paper names.
+    /// Returns an error if a value is out of its permitted range. [`Strata`] are checked
+    /// separately, because their minimum values depend on the transfers that the paper lists.
     ///
     /// # Errors
     ///
@@ -157,7 +158,8 @@ impl Scenario {
     }
 }
 
-/// Percent of the time: a host that never fails, or never answers, has no failure rate.
+/// Permitted availability in percent of the time: a host that never fails, or that never answers,
+/// has no failure rate.
 const AVAILABILITY: RangeInclusive<f64> = 1.0..=99.9;
 const FAILURE_HOURS: RangeInclusive<f64> = 0.1..=10_000.0;
 
@@ -197,7 +199,7 @@ impl Network {
     }
 }
 
-/// Upper limit: maximum TCP window without window scaling.
+/// Permitted allocations in bits; the upper limit is the maximum TCP window without window scaling.
 const ALLOCATION_BITS: RangeInclusive<u64> = 800..=524_280;
 
 impl Remote {

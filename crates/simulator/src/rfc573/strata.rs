@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_of_a_stratum_that_is_out_of_range_is_named_with_its_table() {
+    fn an_out_of_range_value_of_a_stratum_is_named_with_its_table() {
         let least = Stratum { files: 2, bits: 28_728, cpu_ms: 29 };
         let refused = |stratum: Stratum| stratum.check("server_sends_image", least).unwrap_err();
         let found = [

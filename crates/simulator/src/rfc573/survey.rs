@@ -2,7 +2,7 @@
 
 use super::host::{Host, days};
 use super::scenario::Scenario;
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
 /// Result of one try of a host.
@@ -29,9 +29,9 @@ impl Answer {
 /// The line of table I for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Line {
-    /// Mean over the successful tries only; `None` if there is none.
+    /// Mean response time of the successful tries; `None` if no try was successful.
     pub(super) response_s: Option<f64>,
-    /// Percent of the time.
+    /// Availability of the host in percent of the time.
     pub(super) host_availability: f64,
     pub(super) logger_availability: f64,
     /// Hours between the beginnings of failures; `None` without a failure.
@@ -40,16 +40,16 @@ pub(super) struct Line {
 }
 
 /// Tries a host at the interval of the scenario.
-pub(super) fn survey(host: &Host, scenario: &Scenario, chance: &mut Chance) -> Vec<Answer> {
+pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Answer> {
     let every = Duration::from_secs(scenario.every_s.max(1));
     let limit = Duration::from_secs(scenario.timeout_s);
     // The first try is at a random time within the first interval.
     let nanos = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-    let mut now = Instant::ZERO + Duration::from_nanos(chance.below(nanos));
+    let mut now = Instant::ZERO + Duration::from_nanos(rng.below(nanos));
     let end = Instant::ZERO + days(scenario.days);
     let mut answers = Vec::new();
     while now < end {
-        let response = host.response(chance);
+        let response = host.response(rng);
         answers.push(match (host.dead.contain(now), host.shut.contain(now)) {
             (true, _) => Answer::Dead,
             (false, true) => Answer::NotResponding,
@@ -116,7 +116,7 @@ mod tests {
     const UP: Answer = Answer::Available(Duration::from_secs(2));
 
     #[test]
-    fn a_failure_that_lasts_for_three_tries_is_one_failure_and_an_hour() {
+    fn a_failure_during_three_polls_is_one_failure_of_one_hour() {
         let answers = [UP, UP, Answer::Dead, Answer::Dead, Answer::Dead, UP];
         let line = line(&answers, &built_in());
         assert_eq!((line.host_availability, line.host_failure_hours), (50.0, Some(2.0)));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logger_that_does_not_respond_is_a_host_that_is_available() {
+    fn a_host_whose_logger_does_not_respond_counts_as_available() {
         let line = line(&[UP, Answer::NotResponding], &built_in());
         assert_eq!((line.host_availability, line.logger_availability), (100.0, 50.0));
         assert_eq!(line.host_failure_hours, None);

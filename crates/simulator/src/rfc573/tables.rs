@@ -1,10 +1,10 @@
-//! Table I for a year and for its week, and results that neither shows.
+//! Table I for a year and for its week, and results that these two tables do not show.
 
 use super::host::{Host, days};
 use super::scenario::{Rates, Scenario};
 use super::survey::{Answer, Line, days_of, line, survey};
 use crate::table::{Extent, Figure, Row, Table};
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 
 /// A column of table I: response in seconds, availability of host and logger in percent, hours
 /// between failures of host and logger.
@@ -37,13 +37,13 @@ struct Surveyed<'a> {
 /// Returns the tables of the survey.
 #[must_use]
 pub fn tables(scenario: &Scenario) -> Vec<Table> {
-    let mut chance = Chance::from_seed(scenario.seed);
+    let mut rng = Rng::from_seed(scenario.seed);
     let hosts: Vec<Surveyed<'_>> = scenario
         .hosts
         .iter()
         .map(|rates| {
-            let host = Host::new(rates, scenario, &mut chance);
-            let answers = survey(&host, scenario, &mut chance);
+            let host = Host::new(rates, scenario, &mut rng);
+            let answers = survey(&host, scenario, &mut rng);
             Surveyed { rates, host, answers }
         })
         .collect();
@@ -52,12 +52,12 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
         week(&hosts, scenario),
         weeks(&hosts, scenario),
         unseen(&hosts, scenario),
-        crowd(scenario, &mut chance),
+        crowd(scenario, &mut rng),
     ]
 }
 
-/// Adds the five values of a host, which are samples with the scenario's parameters. A week may
-/// have no failure; then the row is omitted.
+/// Adds the five values of a host, which are samples with the scenario's parameters. The row of a
+/// value is omitted if a week has no failure.
 fn five(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
     let figures = [
         ("response, s", line.response_s, 1),
@@ -84,17 +84,18 @@ fn year(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         title: "the survey of a generated year",
         unit: "as named",
         rows,
-        why: "The hosts fail as often and for as long as table I says, so that no figure here \
-              confirms the paper's. The survey finds them \
-              somewhat better: between two tries, twenty minutes apart, a short failure comes and \
-              goes. A failure is counted where a try fails after one that did not; if every failed \
-              try counted, the paper's 93 % would be one in 4.8 hours and not in 18.2.",
+        why: "The hosts fail as often and for as long as table I states, so that no figure of this \
+              table confirms the paper's. The survey finds them somewhat more available: a short \
+              failure can begin and end between two tries, which are twenty minutes apart. A \
+              failure is counted if a failed try follows a successful one; if every failed try \
+              counted, the paper's 93 % would be one failure in 4.8 hours and not in 18.2.",
     }
 }
 
 fn week(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
-    let (first, count) = (scenario.week_begins_day, scenario.week_days);
+    let first = scenario.week_begins_day;
+    let count = scenario.week_days;
     for host in hosts {
         let answers = days_of(&host.answers, scenario, first, count);
         five(&mut rows, host.rates, &line(answers, scenario));
@@ -104,9 +105,9 @@ fn week(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         title: "the survey of 25 to 31 August alone",
         unit: "as named",
         rows,
-        why: "A week has 504 tries of a host and some ten failures: chance alone makes it differ \
-              from its year by this much. The paper's week is one of 52 (see the next table). Its \
-              text says 26 to 31 August, its table 25 to 31.",
+        why: "A week has 504 tries of a host and some ten failures: chance alone makes a week \
+              differ from its year by this much. The paper's week is one of 52 (see the next \
+              table). The paper's text gives 26 to 31 August, its table 25 to 31.",
     }
 }
 
@@ -133,12 +134,12 @@ fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         }
     }
     Table {
-        number: "I, its weeks",
+        number: "I, weeks",
         title: "availability of the logger in the weeks of one year",
         unit: "%",
         rows,
-        why: "The hosts are the same all year. Where the weeks of two of them overlap, one week of \
-              measurement does not say which is the better one.",
+        why: "The failure rates of a host are the same all year. Where the weekly values of two \
+              hosts overlap, one week of measurement does not show which host is more available.",
     }
 }
 
@@ -152,28 +153,33 @@ fn unseen(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         let count_seen = seen.logger_failure_hours.map_or(0.0, |between| hours / between);
         let count = host.shut.count() as f64;
         let available = 100.0 * (1.0 - host.shut.total().as_secs_f64() / year_s);
-        rows.push(Row::input(format!("{name}, failures in truth"), count, 0));
-        rows.push(Row::output(format!("{name}, failures seen"), count_seen, 0));
-        rows.push(Row::input(format!("{name}, available in truth, %"), available, 1));
-        rows.push(Row::output(format!("{name}, as seen, %"), seen.logger_availability, 1));
+        rows.push(Row::input(format!("{name}, failures, true"), count, 0));
+        rows.push(Row::output(format!("{name}, failures, observed"), count_seen, 0));
+        rows.push(Row::input(format!("{name}, available, true, %"), available, 1));
+        rows.push(Row::output(
+            format!("{name}, available, observed, %"),
+            seen.logger_availability,
+            1,
+        ));
     }
     Table {
         number: "I, in truth",
-        title: "what a try every twenty minutes does not see",
+        title: "failures that a try every twenty minutes misses",
         unit: "as named",
         rows,
-        why: "Availability is seen as it is: a try at any moment finds the host up with that \
-              chance. Failures are not: those that come and go between two tries are missed, and \
-              two between which the host was up for less than twenty minutes are seen as one.",
+        why: "The observed availability is unbiased: a try at any moment finds the host up with \
+              that probability. The observed number of failures is too small: failures that begin \
+              and end between two tries are missed, and two failures between which the host was up \
+              for less than twenty minutes are counted as one.",
     }
 }
 
-fn crowd(scenario: &Scenario, chance: &mut Chance) -> Table {
+fn crowd(scenario: &Scenario, rng: &mut Rng) -> Table {
     let crowd = scenario.crowd;
     let mut lines = Vec::new();
     for _ in 0..crowd.hosts {
         // Log-uniformly distributed between 1/spread and spread times the average.
-        let factor = crowd.spread.max(1.0).powf(chance.below(2_001) as f64 / 1_000.0 - 1.0);
+        let factor = crowd.spread.max(1.0).powf(rng.below(2_001) as f64 / 1_000.0 - 1.0);
         let rates = Rates {
             name: String::new(),
             response_s: crowd.response_s,
@@ -182,8 +188,8 @@ fn crowd(scenario: &Scenario, chance: &mut Chance) -> Table {
             host_failure_hours: crowd.failure_hours * factor,
             logger_failure_hours: crowd.failure_hours * factor,
         };
-        let host = Host::new(&rates, scenario, chance);
-        lines.push(line(&survey(&host, scenario, chance), scenario));
+        let host = Host::new(&rates, scenario, rng);
+        lines.push(line(&survey(&host, scenario, rng), scenario));
     }
     let count = lines.len().max(1) as f64;
     let mean = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>() / count;
@@ -203,8 +209,9 @@ fn crowd(scenario: &Scenario, chance: &mut Chance) -> Table {
                 .measured(failure_hours),
         ],
         why: "The paper gives \"about 2.7 seconds\", \"about 85 %\" and \"about once every 10 \
-              hours\" for all its hosts. How much they differ from each other it does not say: \
-              ours fail up to three times as often or as rarely.",
+              hours\" for all its hosts. It does not state how much the hosts differ from each \
+              other; the simulated hosts fail up to three times as often or as rarely as the \
+              average.",
     }
 }
 
@@ -214,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_year_of_the_survey_finds_the_availability_that_the_hosts_have() {
+    fn a_year_of_the_survey_measures_the_hosts_availability() {
         for row in &tables(&built_in())[0].rows {
             if row.what.contains('%') || row.what.contains("response") {
                 let difference = row.measured.unwrap().difference(row.ours).unwrap();
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn some_failures_come_and_go_between_two_tries() {
+    fn some_failures_occur_and_end_between_two_polls() {
         for four in tables(&built_in())[3].rows.chunks(4) {
             assert!(four[1].ours < four[0].ours && four[1].ours > four[0].ours * 0.6, "{four:?}");
             assert!((four[2].ours - four[3].ours).abs() < 1.0, "{four:?}");

@@ -2,7 +2,8 @@
 
 use protocols::time::Duration;
 
-/// Time per bit, due to the handshake of the two ends and to the length of the cable.
+/// Time per bit over a cable: a part for the handshake of the two ends, and a part per foot of
+/// cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     ends_ns: u64,
@@ -24,13 +25,13 @@ const BEFORE_NS: u64 = 10_000;
 impl Cable {
     /// Returns the time of a bit over `feet` of cable.
     #[must_use]
-    pub const fn bit_ns(&self, feet: u64) -> u64 {
+    pub(crate) const fn bit_ns(&self, feet: u64) -> u64 {
         self.ends_ns + self.foot_ns * feet
     }
 
     /// Returns the time of a bit over `feet` of cable if no distant driver-receiver pair is passed.
     #[must_use]
-    pub const fn local_bit_ns(&self, feet: u64) -> u64 {
+    pub(crate) const fn local_bit_ns(&self, feet: u64) -> u64 {
         let passages = 2 * self.foot_ns / PASSAGE_FOOT_NS_X2;
         self.bit_ns(feet).saturating_sub(passages * DISTANT_PAIR_NS)
     }
@@ -51,7 +52,7 @@ impl Interface {
 
     /// Returns a distant interface with `feet` of cable.
     #[must_use]
-    pub const fn distant(feet: u64) -> Self {
+    pub(crate) const fn distant(feet: u64) -> Self {
         Self { to_imp_ns: HOST_TO_IMP.bit_ns(feet), to_host_ns: IMP_TO_HOST.bit_ns(feet) }
     }
 
@@ -65,13 +66,13 @@ impl Interface {
 
     /// Returns the time of `bits` from host to IMP.
     #[must_use]
-    pub const fn to_imp(&self, bits: u64) -> Duration {
+    pub(crate) const fn to_imp(self, bits: u64) -> Duration {
         Duration::from_nanos(self.to_imp_ns * bits)
     }
 
     /// Returns the time of `bits` from IMP to host.
     #[must_use]
-    pub const fn to_host(&self, bits: u64) -> Duration {
+    pub(crate) const fn to_host(self, bits: u64) -> Duration {
         Duration::from_nanos(self.to_host_ns * bits)
     }
 }
@@ -82,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_foot_of_cable_costs_the_four_way_handshake_twice_as_much() {
-        let (short, long) = (Interface::distant(0), Interface::distant(1000));
+        let short = Interface::distant(0);
+        let long = Interface::distant(1000);
         assert_eq!(long.to_host_ns - short.to_host_ns, 2 * (long.to_imp_ns - short.to_imp_ns));
     }
 }

@@ -4,21 +4,22 @@
 //! The subnet is a timing model without protocols. A message of 8,063 bits crosses the host's cable
 //! bit by bit, each bit with its handshake; the IMP divides it into packets, sends them over 50
 //! kbit/s lines, reassembles them and passes the message to the other host in the same way. Every
-//! interval of a transfer is charged to the component that the next step had to wait for, so the
-//! parts add up to the total time. One message is in transit at a time: the sender waits for its
-//! RFNM, and for the allocation that the receiver sends after it has taken the message. A slow host
-//! has lost the buffer reservation that its RFNM brought, and the IMP requests it again (RFC 619).
+//! interval of a transfer is charged to the component for which the next step of the transfer had
+//! to wait, so the parts add up to the total time. One message is in transit at a time: the sender
+//! waits for its RFNM, and for the allocation that the receiver sends after it has taken the
+//! message. A slow host has lost the buffer reservation that its RFNM brought, and the IMP requests
+//! it again (RFC 619).
 //!
 //! The hosts' processing is not modeled: processor times are the RFC's own values, for the user as
-//! measured, and for the server those of the user that performed the same operation. The remainder
-//! of the measured time is printed as left over; no parameter is fitted to reduce it.
+//! measured, and for the server the value of a user that performed the same operation. The
+//! remainder of the measured time is printed as left over; no parameter is fitted to reduce it.
 
 mod interface;
-mod scenario;
 mod subnet;
+mod subnet_scenario;
 mod tables;
 
 pub use interface::{Cable, Interface};
-pub use scenario::Scenario;
-pub use subnet::{Path, Split, Subnet, message_time};
+pub use subnet::{Path, Split, Subnet};
+pub use subnet_scenario::Scenario;
 pub use tables::{Measured, TRANSFERS, tables};

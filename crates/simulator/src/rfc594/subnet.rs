@@ -34,7 +34,7 @@ pub struct Subnet {
 
 impl Subnet {
     /// The ARPANET of 1973.
-    pub const ARPANET: Self =
+    pub(crate) const ARPANET: Self =
         Self { processing: PROCESSING, line_bps: LINE_BPS, room_lasts: ROOM_LASTS };
 
     fn time_of(&self, bits: u64) -> Duration {
@@ -59,7 +59,7 @@ impl Path {
 
     /// Returns a path of `hops` ARPANET lines without propagation delay.
     #[must_use]
-    pub const fn of_hops(hops: u32) -> Self {
+    pub(crate) const fn of_hops(hops: u32) -> Self {
         Self { subnet: Subnet::ARPANET, hops, propagation: Duration::ZERO }
     }
 
@@ -76,7 +76,7 @@ impl Path {
         packets
     }
 
-    /// Returns the time of one short packet from IMP to IMP.
+    /// Returns the time of one packet of `bits` bits from the first IMP to the last.
     fn short(&self, bits: u64) -> Duration {
         self.carry(vec![(Instant::ZERO, bits)])
             .first()
@@ -84,7 +84,7 @@ impl Path {
     }
 }
 
-/// Parts of the time of one message; they add up to it.
+/// Parts of the total time of one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// Time on the two hosts' cables.
@@ -112,7 +112,7 @@ impl Split {
 /// Returns the time from one full message to the next, over `path` between two hosts with the same
 /// kind of interface, which together need `hosts` per message.
 #[must_use]
-pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
+pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
     let processing = path.subnet.processing;
     // A packet is in the IMP as soon as its last bit is.
     let mut packets = Vec::new();
@@ -135,7 +135,8 @@ pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Spli
     let allocate_subnet = path.short(ALLOCATE_BITS) + processing;
     let answered = rfnm.max(to_host + allocate_cables + allocate_subnet);
     let interfaces = in_source + to_host + allocate_cables;
-    // The next message may be too late for the reservation that this one's RFNM brought.
+    // The next message may be too late for the buffer reservation that the RFNM of this message
+    // brought.
     let idle = answered + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
     let asks = idle.saturating_sub(rfnm) > path.subnet.room_lasts;
     let room = if asks { path.short(0) * 2 + processing } else { Duration::ZERO };
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hop_makes_a_message_later_and_the_lines_are_a_pipeline() {
+    fn every_hop_delays_a_message_and_the_lines_form_a_pipeline() {
         let time = |hops| message_time(&Interface::BEFORE, &Path::of_hops(hops), NO_WORK).total();
         let full = Subnet::ARPANET.time_of(PACKET_BITS + PACKET_OVERHEAD_BITS);
         for hops in 1..8 {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_takes_its_time_asks_for_room_again() {
+    fn a_slow_host_requests_an_allocation_again() {
         let time = |millis| {
             let work = Duration::from_millis(millis);
             message_time(&Interface::distant(342), &Path::of_hops(5), work).subnet

@@ -1,8 +1,8 @@
 //! RFC 594's values beside those of the model.
 
 use super::interface::Interface;
-use super::scenario::Scenario;
 use super::subnet::{MESSAGE_BITS, message_time};
+use super::subnet_scenario::Scenario;
 use crate::table::{Extent, Figure, Origin, Row, Table};
 use protocols::time::Duration;
 
@@ -23,7 +23,8 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
     Measured { what, kbps, user_cpu, server_cpu }
 }
 
-/// RFC 594, II. If the user gets, the server sends: its CPU time is that of the row below.
+/// The table of RFC 594, II. When the user gets a file, the server sends it, so the CPU time of the
+/// server is the user's value of the next row.
 pub const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
@@ -66,7 +67,7 @@ fn interfaces(scenario: &Scenario) -> Table {
     let faster = Extent::MoreThan(300.0);
     Table {
         number: "1",
-        title: "the host's interface, distant with 342 feet of cable",
+        title: "host interface, distant, with 342 feet of cable",
         unit: "as named",
         rows: vec![
             Row::fit("host to IMP, kbit/s", kbps(here.to_imp_ns), 0).measured(310.0),
@@ -75,19 +76,20 @@ fn interfaces(scenario: &Scenario) -> Table {
                 .predicted(faster),
             Row::output("IMP to host, local, 30 feet, kbit/s", kbps(local.to_host_ns), 0)
                 .predicted(faster),
-            Row::output("a full message before, ms", message(&Interface::BEFORE), 0)
+            Row::output("full message, before, ms", message(&Interface::BEFORE), 0)
                 .predicted(Extent::About(100.0)),
-            Row::fit("a full message now, ms", message(&here), 0).predicted(30.0),
-            Row::output("an RFNM after all packets, before, ms", rest(&Interface::BEFORE), 0)
+            Row::fit("full message, now, ms", message(&here), 0).predicted(30.0),
+            Row::output("RFNM after all packets, before, ms", rest(&Interface::BEFORE), 0)
                 .predicted(80.0),
-            Row::fit("an RFNM after all packets, now, ms", rest(&here), 0),
+            Row::fit("RFNM after all packets, now, ms", rest(&here), 0),
         ],
-        why: "Its two rates are not those of one cable: 310 kbit/s belong to 334 feet and 290 to \
-              350. It says \"almost 100\" and 80 ms where the bits alone take 81 and 71. A local \
-              interface is one without the 250 ns of a distant driver-receiver pair. The RFC does \
-              not say how often a bit passes such a pair; its 3 and 6 ns a foot are two and four \
-              passages of a cable at 1.5 ns a foot, so that a bit is 500 and 1,000 ns shorter. \
-              What a local pair takes is counted as nothing, and these two are upper limits.",
+        why: "The RFC's two rates are not those of one cable: 310 kbit/s belong to 334 feet and \
+              290 to 350. The RFC states \"almost 100\" and 80 ms where the bits alone take 81 and \
+              71. A local interface is modeled as one without the 250 ns of a distant \
+              driver-receiver pair. The RFC does not state how often a bit passes such a pair; its \
+              3 and 6 ns per foot are two and four passages of a cable at 1.5 ns per foot, so that \
+              a bit takes 500 and 1,000 ns less. The time of a local pair is assumed to be zero, \
+              so the two local rates are upper limits.",
     }
 }
 
@@ -96,10 +98,11 @@ fn hops(scenario: &Scenario) -> Table {
     let kbps = |hops, interface: &Interface| {
         message_time(interface, &scenario.path(hops), bbn_hosts).kbps()
     };
-    let (before, now) = (Interface::BEFORE, Interface::distant(scenario.cable_feet));
+    let before = Interface::BEFORE;
+    let now = Interface::distant(scenario.cable_feet);
     Table {
         number: "2",
-        title: "host to host on one link, hosts that need 80 ms a message",
+        title: "host to host on one link, hosts that need 80 ms per message",
         unit: "kbit/s",
         rows: vec![
             Row::fit("0 hops, 100 kbit/s interfaces", kbps(0, &before), 1)
@@ -109,8 +112,9 @@ fn hops(scenario: &Scenario) -> Table {
             Row::output("0 hops, the faster interfaces", kbps(0, &now), 1),
             Row::output("5 hops, the faster interfaces", kbps(5, &now), 1),
         ],
-        why: "Measured is what RFC 573 quotes of BBN Report 2491. How long those hosts took is not \
-              documented: 80 ms is fitted to the first row and then held.",
+        why: "The measured values are those of BBN Report 2491, as quoted by RFC 573. The time \
+              that BBN's hosts took is not documented: 80 ms is fitted to the first row and used \
+              for all rows.",
     }
 }
 
@@ -133,16 +137,16 @@ fn transfers(scenario: &Scenario) -> Table {
         Row::output("36 bit, image, before the speedup", before, 0).measured(Extent::About(25.0));
     Table {
         number: "3",
-        title: "RFC 594's transfers, if nothing but cables, IMP and both processors took time",
+        title: "RFC 594's transfers, if only cables, IMP and both processors took time",
         unit: "kbit/s",
         rows: rows.chain([before]).collect(),
-        why: "The server's processor was not measured: it is charged what the user's was for the \
-              same work. In 8 bits the model is slower than the hosts were: if that price is right, \
-              both processors worked at the same time, and if it is too high, they need not have. \
-              In 36 bits 16 and 23 ms a message are left over, and in 32 bits 103 and 127 ms \
-              of waiting that no processor did: the RFC does not say for what, and neither do we. \
-              Before the speedup the system was an older one as well (TENEX 1.31), of which the \
-              RFC says no more than that it took more of the processor.",
+        why: "The server's processor was not measured: it is charged the user's time for the same \
+              work. With 8 bits the model is slower than the hosts were: if the server's time is \
+              right, both processors worked at the same time; if it is too high, they need not \
+              have. With 36 bits 16 and 23 ms per message are unexplained, and with 32 bits 103 \
+              and 127 ms, during which no processor worked. The RFC does not give the reason, and \
+              plumbline does not model one. Before the speedup the system was also an older one \
+              (TENEX 1.31), of which the RFC states only that it took more processor time.",
     }
 }
 
@@ -162,12 +166,12 @@ fn processors(scenario: &Scenario) -> Table {
         title: "the user's processor in RFC 594's transfers",
         unit: "s a megabit",
         rows: rows.collect(),
-        why: "These go in: the model charges each message with them, and the column says that it \
-              does so for every bit once.",
+        why: "These values are inputs: the model charges each message with them, and the column \
+              shows that it charges each bit exactly once.",
     }
 }
 
-/// Returns the time that cables, IMP and processors do not explain.
+/// Returns the time per message, and the part that cables, IMP and processors do not explain.
 fn left_over(scenario: &Scenario) -> Table {
     let interface = Interface::distant(scenario.cable_feet);
     let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
@@ -176,21 +180,23 @@ fn left_over(scenario: &Scenario) -> Table {
         let taken = MESSAGE_BITS as f64 / transfer.kbps;
         let known = millis(split.total() + cpu(transfer.user_cpu) + cpu(transfer.server_cpu));
         let what = transfer.what;
-        let message = Row::output(format!("{what}: a message"), known, 0);
+        let message = Row::output(format!("{what}: time per message"), known, 0);
         rows.push(message.measured(Figure::derived(taken)));
         rows.push(Row::output(format!("{what}: unexplained"), taken - known, 0));
     }
     Table {
         number: "3, unexplained",
-        title: "time of a message, and the wait that nothing explains",
+        title: "time per message, and the unexplained part of the wait",
         unit: "ms",
         rows,
-        why: "A message's measured time is 8,063 bits at RFC 594's rate; ours has cables, IMP and \
-              both processors. In 32 bits more than half of it is a wait of which the RFC does not \
-              speak. No processor did it, for it gives 1.7 and 1.8 s a megabit, and the cables are \
-              those of the 36 bits. It is shown and not tuned away. What is below nothing is the \
-              work of two processors at the same time, or a price of the server's that is too \
-              high: it is the user's for the same work, and was not measured.",
+        why: "The measured time of a message is 8,063 bits at RFC 594's rate; the computed time \
+              includes cables, IMP and both processors. With 32 bits more than half of the \
+              measured time is a wait that the RFC does not mention. No processor was busy during \
+              this wait, because the RFC gives 1.7 and 1.8 s of processor time per megabit, and \
+              the cables are those of the 36 bits. The wait is shown, and no parameter is tuned to \
+              remove it. A negative value means that two processors worked at the same time, or \
+              that the server's processor time is too high: it was not measured and is assumed to \
+              be the user's for the same work.",
     }
 }
 
@@ -199,7 +205,8 @@ fn parts(scenario: &Scenario) -> Table {
     for transfer in &TRANSFERS {
         let interface = Interface::distant(scenario.cable_feet);
         let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
-        let (user, server) = (cpu(transfer.user_cpu), cpu(transfer.server_cpu));
+        let user = cpu(transfer.user_cpu);
+        let server = cpu(transfer.server_cpu);
         let taken = MESSAGE_BITS as f64 / transfer.kbps;
         let known = millis(split.total() + user + server);
         let mut part = |what: &str, origin, ours: f64| {
@@ -210,25 +217,25 @@ fn parts(scenario: &Scenario) -> Table {
         part("user's processor", Origin::Input, millis(user));
         part("server's processor, assumed", Origin::Input, millis(server));
         part("left over", Origin::Output, taken - known);
-        part("in all, as measured", Origin::Input, taken);
+        part("total, as measured", Origin::Input, taken);
     }
     Table {
         number: "4",
-        title: "where the time of one message of 8,063 bits went",
+        title: "parts of the time of one message of 8,063 bits",
         unit: "ms",
         rows,
-        why: "What is left over is below nothing where both processors worked at the same time, or \
-              where the server's price, which was not measured, is too high.",
+        why: "The value left over is negative where both processors worked at the same time, or \
+              where the processor time of the server, which was not measured, is too high.",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::tests::built_in;
+    use super::super::subnet_scenario::tests::built_in;
     use super::*;
 
     #[test]
-    fn the_parts_of_each_transfer_add_up_to_what_was_measured() {
+    fn the_parts_of_each_transfer_add_up_to_the_measured_time() {
         for six in parts(&built_in()).rows.chunks(6) {
             let (all, parts) = six.split_last().unwrap();
             let sum: f64 = parts.iter().map(|part| part.ours).sum();
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_finds_what_was_measured_between_hosts_near_and_far() {
+    fn the_model_reproduces_the_measurements_between_local_and_distant_hosts() {
         let table = hops(&built_in());
         let difference = |at: usize| table.rows[at].from_measured().unwrap();
         assert_eq!((difference(0), difference(1)), (0.0, 0.0), "{table:?}");

@@ -2,8 +2,8 @@
 
 use protocols::Cx;
 use protocols::application::Stream;
-use protocols::chance::Chance;
-use protocols::station::{Application, Carried, Layers};
+use protocols::rng::Rng;
+use protocols::station::{Application, Layers, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 
 /// Sends a file, and compares received data with the expected file.
@@ -11,19 +11,20 @@ use protocols::time::{Duration, Instant};
 pub(super) struct Bulk {
     file: Vec<u8>,
     sent: usize,
-    /// Number of bytes of the file that are ready to be sent, and the time at which more are.
-    /// Pausing exercises the coalescing of lost small segments into one large retransmission.
+    /// Number of bytes of the file that are ready to be sent. Pauses between the pieces exercise
+    /// the coalescing of lost small segments into one large retransmission.
     ready: usize,
     more_at: Instant,
     pace: Pace,
-    chance: Chance,
+    rng: Rng,
     pub(super) expected: Vec<u8>,
     pub(super) received: usize,
     /// Offset of the first byte that differs from the expected file.
     pub(super) differs_at: Option<usize>,
     /// Difference between the sums of received and expected data as 16-bit words.
     pub(super) excess: i64,
-    /// Whether it closes only after the peer, instead of as soon as the file is sent.
+    /// True if the application closes only after the peer; otherwise it closes as soon as the file
+    /// is sent.
     closes_second: bool,
     peer_has_closed: bool,
 }
@@ -40,7 +41,7 @@ pub(super) struct Pace {
 impl Bulk {
     pub(super) fn new(file: Vec<u8>, expected: Vec<u8>, pace: Pace, closes_second: bool) -> Self {
         Self {
-            chance: Chance::from_seed(file.len() as u64),
+            rng: Rng::from_seed(file.len() as u64),
             file,
             sent: 0,
             ready: 0,
@@ -92,10 +93,10 @@ impl Stream for Bulk {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         if self.deadline().is_some_and(|more_at| more_at <= cx.now) {
-            let piece = self.chance.below(self.pace.piece_max) + 1;
+            let piece = self.rng.below(self.pace.piece_max) + 1;
             let piece = usize::try_from(piece).unwrap_or(usize::MAX);
             self.ready = self.file.len().min(self.ready + piece);
-            let pause_ms = self.chance.below(self.pace.pause_max_ms) + 1;
+            let pause_ms = self.rng.below(self.pace.pause_max_ms) + 1;
             self.more_at = cx.now + Duration::from_millis(pause_ms);
         }
     }
@@ -108,42 +109,48 @@ impl Stream for Bulk {
 /// The application on its connection, which sometimes stops reading, so that received data fills
 /// the window.
 #[derive(Debug)]
-pub(super) struct Unhurried {
-    pub(super) carried: Carried<Bulk>,
+pub(super) struct PausingReader {
+    pub(super) tcp_app: TcpStreamApp<Bulk>,
     /// Maximum duration of a pause, in milliseconds; 0 for no pauses.
-    nap_max_ms: u64,
-    wakes_at: Option<Instant>,
-    chance: Chance,
+    read_pause_max_ms: u64,
+    resumes_at: Option<Instant>,
+    rng: Rng,
 }
 
 /// A pause begins in one of this many runs of the application.
-const NAPS_ARE_RARE: u64 = 8;
+const PAUSE_RARITY: u64 = 8;
 
-impl Unhurried {
-    pub(super) fn new(carried: Carried<Bulk>, nap_max_ms: u64) -> Self {
-        Self { carried, nap_max_ms, wakes_at: None, chance: Chance::from_seed(nap_max_ms) }
+impl PausingReader {
+    pub(super) fn new(tcp_app: TcpStreamApp<Bulk>, read_pause_max_ms: u64) -> Self {
+        Self {
+            tcp_app,
+            read_pause_max_ms,
+            resumes_at: None,
+            rng: Rng::from_seed(read_pause_max_ms),
+        }
     }
 }
 
-impl Application for Unhurried {
+impl Application for PausingReader {
     fn wants_to_run(&self) -> bool {
-        self.wakes_at.is_none() && self.carried.wants_to_run()
+        self.resumes_at.is_none() && self.tcp_app.wants_to_run()
     }
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        if self.wakes_at.is_some_and(|wakes_at| cx.now < wakes_at) {
+        if self.resumes_at.is_some_and(|resumes_at| cx.now < resumes_at) {
             return;
         }
-        self.wakes_at = None;
-        self.carried.run(layers, cx);
-        let may_nap = self.nap_max_ms > 0 && self.carried.is_open() && !self.carried.is_over();
-        if may_nap && self.chance.below(NAPS_ARE_RARE) == 0 {
-            let nap_ms = self.chance.below(self.nap_max_ms) + 1;
-            self.wakes_at = Some(cx.now + Duration::from_millis(nap_ms));
+        self.resumes_at = None;
+        self.tcp_app.run(layers, cx);
+        let may_pause =
+            self.read_pause_max_ms > 0 && self.tcp_app.is_open() && !self.tcp_app.is_over();
+        if may_pause && self.rng.below(PAUSE_RARITY) == 0 {
+            let pause_ms = self.rng.below(self.read_pause_max_ms) + 1;
+            self.resumes_at = Some(cx.now + Duration::from_millis(pause_ms));
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.wakes_at.or_else(|| self.carried.deadline())
+        self.resumes_at.or_else(|| self.tcp_app.deadline())
     }
 }

@@ -1,11 +1,11 @@
 //! The network of one run: it applies the faults that the seed has drawn, until the calm phase.
 
-use super::packet_injection::{self, Saying};
+use super::packet_injection::{self, IcmpError};
 use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
 use crate::world::Side;
-use protocols::chance::Chance;
 use protocols::link::QUEUE_LIMIT;
+use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ pub(super) struct Conditions {
     pub(super) burst_max: Duration,
     /// One-way delay.
     pub(super) delay: Duration,
-    /// Maximum additional delay; it does not reorder.
+    /// Maximum additional delay; jitter does not reorder datagrams.
     pub(super) jitter: Duration,
     /// Rate of the narrowest link, in bits per second.
     pub(super) rate_bps: u64,
     /// Queue of the narrowest link, in bytes.
     pub(super) queue_bytes: usize,
-    /// Whether datagrams that permit it are marked while the queue is more than half full.
+    /// Whether datagrams that permit ECN get the CE mark while the queue is more than half full.
     pub(super) marks: bool,
     /// Path MTU before and after its change.
     pub(super) mtus: [u16; 2],
@@ -36,19 +36,19 @@ pub(super) struct Conditions {
     /// Whether routers drop overlong datagrams without an ICMP error.
     pub(super) is_silent: bool,
     /// Probability of a forged ICMP error, in parts per million.
-    pub(super) lies_ppm: u32,
+    pub(super) forged_ppm: u32,
     /// Period and downtime of a line that goes down periodically.
     pub(super) flaps: Option<[Duration; 2]>,
-    /// Time from which nothing is lost or damaged any more.
+    /// Start of the calm phase: from this time on no data is lost or damaged.
     pub(super) calm_at: Instant,
-    /// Whether it carries bytes of a serial line instead of datagrams.
+    /// Whether the network carries bytes of a serial line instead of datagrams.
     pub(super) is_serial: bool,
 }
 
 impl Conditions {
     /// Returns the maximum round-trip time in the calm phase.
     pub(super) fn round_trip_max(&self) -> Duration {
-        // A line also has its host's queue, and any byte may be escaped.
+        // A serial line also has the queue of its host, and every byte may be escaped.
         let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
         let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
         let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
@@ -63,11 +63,11 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
 
 /// Observations of the network.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct Observations {
     /// Initial sequence number of each side, once its SYN has passed.
     pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
-    /// Number of ICMP errors about datagrams that their sender has seen.
-    pub(super) errors_told: Rc<Cell<u64>>,
+    /// Number of ICMP errors that quote a datagram which the sender of the error has seen.
+    pub(super) reported_errors: Rc<Cell<u64>>,
     /// Data sent by both sides.
     pub(super) traffic: Rc<Cell<Traffic>>,
 }
@@ -93,9 +93,9 @@ impl Traffic {
     }
 }
 
-/// State of one direction.
+/// State of one direction of the network.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct Direction {
     /// End of the current burst loss.
     burst_until: Instant,
     /// Time at which the queue of the narrowest link is empty.
@@ -108,17 +108,17 @@ struct Way {
 #[derive(Debug)]
 pub(super) struct Network {
     conditions: Conditions,
-    ways: [Way; 2],
-    notes: Notes,
+    directions: [Direction; 2],
+    observations: Observations,
 }
 
 impl Network {
-    pub(super) fn new(conditions: Conditions, notes: Notes) -> Self {
-        Self { conditions, ways: [Way::default(); 2], notes }
+    pub(super) fn new(conditions: Conditions, observations: Observations) -> Self {
+        Self { conditions, directions: [Direction::default(); 2], observations }
     }
 
-    fn way(&mut self, from: Side) -> &mut Way {
-        let [there, back] = &mut self.ways;
+    fn direction(&mut self, from: Side) -> &mut Direction {
+        let [there, back] = &mut self.directions;
         match from {
             Side::User => there,
             Side::Server => back,
@@ -126,16 +126,16 @@ impl Network {
     }
 
     fn note_isn(&self, from: Side, datagram: &[u8]) {
-        let mut isns = self.notes.isns.get();
+        let mut isns = self.observations.isns.get();
         let own = isns.get_mut(from as usize);
         if let (Some(own @ None), Some(isn)) = (own, packet_injection::isn(datagram)) {
             *own = Some(isn);
-            self.notes.isns.set(isns);
+            self.observations.isns.set(isns);
         }
     }
 
-    /// Returns whether everything sent now is lost.
-    fn is_down(&mut self, from: Side, now: Instant, chance: &mut Chance) -> bool {
+    /// Returns whether all data sent now is lost.
+    fn is_down(&mut self, from: Side, now: Instant, rng: &mut Rng) -> bool {
         let Conditions { bursts_ppm, burst_max, flaps, .. } = self.conditions;
         if let Some([period, down]) = flaps {
             let into = now.as_nanos() % u64::try_from(period.as_nanos()).unwrap_or(1).max(1);
@@ -143,11 +143,11 @@ impl Network {
                 return true;
             }
         }
-        let way = self.way(from);
-        if now >= way.burst_until && chance.happens(bursts_ppm) {
-            way.burst_until = now + part_of(burst_max, chance);
+        let direction = self.direction(from);
+        if now >= direction.burst_until && rng.happens(bursts_ppm) {
+            direction.burst_until = now + part_of(burst_max, rng);
         }
-        now < way.burst_until
+        now < direction.burst_until
     }
 
     fn mtu(&self, now: Instant) -> u16 {
@@ -155,12 +155,12 @@ impl Network {
         if now < self.conditions.mtu_changes_at { before } else { after }
     }
 
-    /// Returns the time at which the last bit has passed the narrowest link, or `None` if it is
-    /// dropped.
+    /// Returns the time at which the last bit of a datagram has passed the narrowest link, or
+    /// `None` if the datagram is dropped.
     fn pass(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
         let Conditions { rate_bps, queue_bytes, marks, .. } = self.conditions;
-        let way = self.way(from);
-        let waiting = way.free_at - now;
+        let direction = self.direction(from);
+        let waiting = direction.free_at - now;
         let room = serial_time(queue_bytes as u64, rate_bps);
         if waiting > room {
             return None;
@@ -168,53 +168,54 @@ impl Network {
         if marks && waiting > room / 2 {
             packet_injection::mark(bytes);
         }
-        way.free_at = way.free_at.max(now) + serial_time(bytes.len() as u64, rate_bps);
-        Some(way.free_at)
+        direction.free_at = direction.free_at.max(now) + serial_time(bytes.len() as u64, rate_bps);
+        Some(direction.free_at)
     }
 
-    fn lie(&self, datagram: &[u8], chance: &mut Chance) -> Option<Vec<u8>> {
-        if !chance.happens(self.conditions.lies_ppm) {
+    fn forged_error(&self, datagram: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
+        if !rng.happens(self.conditions.forged_ppm) {
             return None;
         }
-        match chance.below(4) {
-            0 => packet_injection::error(datagram, Saying::TooBig(68), true),
-            1 => packet_injection::error(datagram, Saying::NoPort, true),
+        match rng.below(4) {
+            0 => packet_injection::error(datagram, IcmpError::TooBig(68), true),
+            1 => packet_injection::error(datagram, IcmpError::NoPort, true),
             // An on-path sender, which has seen the datagram, may report an error that does not end
             // the connection.
-            2 => self.told(datagram, Saying::NoRoute),
-            _ => packet_injection::error(datagram, Saying::NoRoute, true),
+            2 => self.reported_error(datagram, IcmpError::NoRoute),
+            _ => packet_injection::error(datagram, IcmpError::NoRoute, true),
         }
     }
 
     /// Returns an error from an on-path sender that has seen the datagram.
-    fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
-        let errors_told = &self.notes.errors_told;
-        errors_told.set(errors_told.get() + 1);
-        packet_injection::error(datagram, saying, false)
+    fn reported_error(&self, datagram: &[u8], icmp_error: IcmpError) -> Option<Vec<u8>> {
+        let reported_errors = &self.observations.reported_errors;
+        reported_errors.set(reported_errors.get() + 1);
+        packet_injection::error(datagram, icmp_error, false)
     }
 
     fn deliver(
         &mut self,
         from: Side,
-        gone_at: Instant,
+        left_link_at: Instant,
         bytes: Vec<u8>,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Vec<Arrival> {
         let Conditions { faults, delay, jitter, calm_at, .. } = self.conditions;
-        let is_calm = gone_at >= calm_at;
+        let is_calm = left_link_at >= calm_at;
         let (faults, jitter) =
             if is_calm { (Faults::default(), Duration::ZERO) } else { (faults, jitter) };
-        let arrives = (gone_at + delay + part_of(jitter, chance)).max(self.way(from).last_at);
-        self.way(from).last_at = arrives;
-        let copies = faults.befall(bytes, chance).into_iter();
+        let arrives =
+            (left_link_at + delay + part_of(jitter, rng)).max(self.direction(from).last_at);
+        self.direction(from).last_at = arrives;
+        let copies = faults.apply(bytes, rng).into_iter();
         copies
             .map(|(late, bytes)| Arrival { to: from.other(), at: arrives + late, bytes })
             .collect()
     }
 }
 
-fn part_of(longest: Duration, chance: &mut Chance) -> Duration {
-    Duration::from_nanos(chance.below(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX)))
+fn part_of(longest: Duration, rng: &mut Rng) -> Duration {
+    Duration::from_nanos(rng.below(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 impl Medium for Network {
@@ -223,18 +224,18 @@ impl Medium for Network {
         from: Side,
         sent_at: Instant,
         bytes: Vec<u8>,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Vec<Arrival> {
         let is_calm = sent_at >= self.conditions.calm_at;
-        self.notes.traffic.set(self.notes.traffic.get().with(from, sent_at, &bytes));
+        self.observations.traffic.set(self.observations.traffic.get().with(from, sent_at, &bytes));
         if !self.conditions.is_serial {
             self.note_isn(from, &bytes);
         }
-        if !is_calm && self.is_down(from, sent_at, chance) {
+        if !is_calm && self.is_down(from, sent_at, rng) {
             return Vec::new();
         }
         if self.conditions.is_serial {
-            return self.deliver(from, sent_at, bytes, chance);
+            return self.deliver(from, sent_at, bytes, rng);
         }
         let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
         let mtu = self.mtu(sent_at);
@@ -244,15 +245,16 @@ impl Medium for Network {
                 Some(Some(pieces)) => pieces,
                 Some(None) if self.conditions.is_silent => return Vec::new(),
                 Some(None) => {
-                    let said = self.told(&bytes, Saying::TooBig(mtu));
-                    return said.map(back).into_iter().collect();
+                    let error = self.reported_error(&bytes, IcmpError::TooBig(mtu));
+                    return error.map(back).into_iter().collect();
                 }
             };
-        let lie = pieces.first().filter(|_| !is_calm).and_then(|first| self.lie(first, chance));
-        let mut arrivals: Vec<Arrival> = lie.map(back).into_iter().collect();
+        let forged_error =
+            pieces.first().filter(|_| !is_calm).and_then(|first| self.forged_error(first, rng));
+        let mut arrivals: Vec<Arrival> = forged_error.map(back).into_iter().collect();
         for mut bytes in pieces {
-            if let Some(gone_at) = self.pass(from, sent_at, &mut bytes) {
-                arrivals.extend(self.deliver(from, gone_at, bytes, chance));
+            if let Some(left_link_at) = self.pass(from, sent_at, &mut bytes) {
+                arrivals.extend(self.deliver(from, left_link_at, bytes, rng));
             }
         }
         arrivals

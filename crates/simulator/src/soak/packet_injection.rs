@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0xFE);
-/// Maximum quoted length, so that an error fits into the minimum MTU: 68 and 1,280 bytes (RFC 791
-/// §3.2, RFC 4443 §2.4 (c)).
+/// Maximum number of quoted bytes, so that an ICMP error fits into the minimum MTU: 68 and 1,280
+/// bytes (RFC 791 §3.2, RFC 4443 §2.4 (c)).
 const QUOTED_MAX_V4: usize = 68 - HEADER_LEN_V4 - 8;
 const QUOTED_MAX_V6: usize = 1_280 - 40 - 8;
 const HEADER_LEN_V4: usize = 20;
@@ -28,7 +28,7 @@ fn version(datagram: &[u8]) -> Option<Version> {
     }
 }
 
-/// Returns the offset of the TCP header, if there is one.
+/// Returns the offset of the TCP header; `None` if the datagram contains no TCP header.
 fn tcp_at(datagram: &[u8]) -> Option<usize> {
     let (protocol_at, header_len) = match version(datagram)? {
         Version::V4 => (9, 20),
@@ -76,8 +76,8 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
 /// datagram does not permit it or is itself a fragment.
 pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
     let (header, data) = datagram.split_at_checked(HEADER_LEN_V4)?;
-    let is_whole = header.get(6..8)? == [0, 0];
-    if version(datagram)? != Version::V4 || !is_whole {
+    let is_unfragmented = header.get(6..8)? == [0, 0];
+    if version(datagram)? != Version::V4 || !is_unfragmented {
         return None;
     }
     let piece_len = usize::from(mtu).checked_sub(HEADER_LEN_V4)? & !7;
@@ -98,7 +98,7 @@ pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
 
 /// A kind of ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Saying {
+pub(super) enum IcmpError {
     /// The datagram exceeds this MTU.
     TooBig(u16),
     /// Network unreachable.
@@ -109,7 +109,7 @@ pub(super) enum Saying {
 
 /// Returns the error that a router would send about `datagram`. If `is_blind`, the quoted sequence
 /// number is wrong, as from an off-path attacker.
-pub(super) fn error(datagram: &[u8], saying: Saying, is_blind: bool) -> Option<Vec<u8>> {
+pub(super) fn error(datagram: &[u8], icmp_error: IcmpError, is_blind: bool) -> Option<Vec<u8>> {
     let tcp_at = tcp_at(datagram)?;
     let quoted_max = match version(datagram)? {
         Version::V4 => QUOTED_MAX_V4,
@@ -121,16 +121,16 @@ pub(super) fn error(datagram: &[u8], saying: Saying, is_blind: bool) -> Option<V
         *seq ^= 0x40;
     }
     match version(datagram)? {
-        Version::V4 => error_v4(&quoted, saying),
-        Version::V6 => error_v6(&quoted, saying),
+        Version::V4 => error_v4(&quoted, icmp_error),
+        Version::V6 => error_v6(&quoted, icmp_error),
     }
 }
 
-fn error_v4(quoted: &[u8], saying: Saying) -> Option<Vec<u8>> {
-    let (code, mtu) = match saying {
-        Saying::TooBig(mtu) => (4, mtu),
-        Saying::NoRoute => (0, 0),
-        Saying::NoPort => (3, 0),
+fn error_v4(quoted: &[u8], icmp_error: IcmpError) -> Option<Vec<u8>> {
+    let (code, mtu) = match icmp_error {
+        IcmpError::TooBig(mtu) => (4, mtu),
+        IcmpError::NoRoute => (0, 0),
+        IcmpError::NoPort => (3, 0),
     };
     let [high, low] = mtu.to_be_bytes();
     let mut message = [&[3, code, 0, 0, 0, 0, high, low], quoted].concat();
@@ -143,11 +143,11 @@ fn error_v4(quoted: &[u8], saying: Saying) -> Option<Vec<u8>> {
     Some(datagram)
 }
 
-fn error_v6(quoted: &[u8], saying: Saying) -> Option<Vec<u8>> {
-    let (kind, code, mtu) = match saying {
-        Saying::TooBig(mtu) => (2, 0, mtu),
-        Saying::NoRoute => (1, 0, 0),
-        Saying::NoPort => (1, 4, 0),
+fn error_v6(quoted: &[u8], icmp_error: IcmpError) -> Option<Vec<u8>> {
+    let (kind, code, mtu) = match icmp_error {
+        IcmpError::TooBig(mtu) => (2, 0, mtu),
+        IcmpError::NoRoute => (1, 0, 0),
+        IcmpError::NoPort => (1, 4, 0),
     };
     let [high, low] = mtu.to_be_bytes();
     let destination = *quoted.get(8..24)?.first_chunk::<16>()?;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_of_the_pieces_are_those_of_the_datagram_one_behind_the_other() {
+    fn the_concatenated_fragments_contain_the_data_of_the_datagram() {
         let whole = datagram(1_000);
         let pieces = cut(&whole, 68).unwrap();
         assert_eq!(pieces.len(), 21);
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_may_not_be_cut_is_not() {
+    fn a_datagram_with_dont_fragment_is_not_fragmented() {
         let mut whole = datagram(1_000);
         whole[6] = 0x40;
         assert_eq!(cut(&whole, 68), None);
     }
 
     #[test]
-    fn a_mark_leaves_a_header_whose_checksum_is_right() {
+    fn a_marked_header_has_a_correct_checksum() {
         let mut whole = datagram(10);
         assert!(mark(&mut whole));
         assert_eq!(ipv4::Header::parse(&whole).unwrap().header.dscp_ecn, 3);

@@ -1,12 +1,12 @@
-//! Chapter 4 of TM-233 in its own numbers: the effect of changes of control on a key and a
-//! screenful, for any control structure.
+//! Chapter 4 of TM-233 with the costs of the thesis: the effect of changes of control on the time
+//! of a key and of a screenful, for any control structure.
 
 use super::costs::{SEGMENT_NS, ibm_pc};
 use super::experiments::{
-    Equipment, Laboratory, SCREENFUL, SEED, WINDOW, open, personal_computer, text, world,
+    Equipment, SCREENFUL, SEED, UserWorld, WINDOW, open, personal_computer, text, world,
 };
-use super::workload::Person;
-use crate::line::Line;
+use super::workload::ScriptedUser;
+use crate::transmission_line::Line;
 use crate::world::Stuck;
 use protocols::meter::{Costs, Work};
 use protocols::station::Control;
@@ -22,26 +22,29 @@ pub const TASK_NS: u64 = 135_000;
 const SWITCHES_IN_OOF: u64 = 3;
 
 /// Maker of a control structure for one host.
-pub type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
+pub(crate) type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
-/// Returns the costs of 1982 with changes of control that take `switch_ns`. Their share is removed
-/// from OOF, because they are counted and charged separately.
+/// Returns the costs of 1982 with changes of control that take `switch_ns`. The changes of control
+/// that OOF includes are subtracted from it, because changes of control are counted and charged
+/// separately.
 #[must_use]
 pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
     let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
     ibm_pc().with(Work::Segment, segment_ns).with(Work::Switch, switch_ns)
 }
 
-/// Times and changes of control of a key and a screenful with one control structure.
+/// Times, and numbers of changes of control, of a key and of a screenful with one control
+/// structure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Course {
+pub struct ControlTimes {
     /// Mean time from a key to its echo.
     pub echo: Duration,
     /// Changes of control per key and echo, of the user and of the server.
     pub echo_switches: [f64; 2],
     /// Time from just before the first character is printed to just after the last.
     pub screenful: Duration,
-    /// Changes of control of the reader from the opening to that time.
+    /// Changes of control of the reader from the opening of the connection until the last character
+    /// is printed.
     pub screenful_switches: u64,
 }
 
@@ -50,9 +53,14 @@ pub struct Course {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn course(line: Line, costs: Costs, keys: usize, control: Maker<'_>) -> Result<Course, Stuck> {
-    let people = [Person::who_types(b"x".to_vec(), keys, true), Person::who_echoes(true)];
-    let mut world = controlled(people, line, costs, control);
+pub fn course(
+    line: Line,
+    costs: Costs,
+    keys: usize,
+    control: Maker<'_>,
+) -> Result<ControlTimes, Stuck> {
+    let users = [ScriptedUser::typist(b"x".to_vec(), keys, true), ScriptedUser::echoer(true)];
+    let mut world = controlled(users, line, costs, control);
     open(&mut world)?;
     let before = switches(&world);
     world.drive(|world| world.user.application.stream.is_done())?;
@@ -64,26 +72,26 @@ pub fn course(line: Line, costs: Costs, keys: usize, control: Maker<'_>) -> Resu
     };
     let echo_switches = [each(0), each(1)];
 
-    let people = [Person::who_reads(), Person::who_writes(text(SCREENFUL), false)];
-    let mut world = controlled(people, line, costs, control);
+    let users = [ScriptedUser::reader(), ScriptedUser::writer(text(SCREENFUL), false)];
+    let mut world = controlled(users, line, costs, control);
     open(&mut world)?;
     let [before, _] = switches(&world);
     world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
     let console = &world.user.application.stream.console;
     let screenful = console.last_cell_at - console.first_cell_at.unwrap_or(Instant::ZERO);
     let [after, _] = switches(&world);
-    Ok(Course { echo, echo_switches, screenful, screenful_switches: after - before })
+    Ok(ControlTimes { echo, echo_switches, screenful, screenful_switches: after - before })
 }
 
-fn controlled(people: [Person; 2], line: Line, costs: Costs, control: Maker<'_>) -> Laboratory {
+fn controlled(users: [ScriptedUser; 2], line: Line, costs: Costs, control: Maker<'_>) -> UserWorld {
     let equipment = Equipment { costs, ..Equipment::of_1982() };
-    let mut world = world(people, equipment, line, personal_computer(WINDOW), SEED);
+    let mut world = world(users, equipment, line, personal_computer(WINDOW), SEED);
     world.user.set_control(control());
     world.server.set_control(control());
     world
 }
 
-fn switches(world: &Laboratory) -> [u64; 2] {
+fn switches(world: &UserWorld) -> [u64; 2] {
     [&world.user.meter, &world.server.meter].map(|meter| meter.units(Work::Switch))
 }
 
@@ -97,26 +105,27 @@ mod tests {
         Box::new(Scheduler::default())
     }
 
-    fn by_scheduler(switch_ns: u64) -> Course {
+    fn by_scheduler(switch_ns: u64) -> ControlTimes {
         course(Line::serial(9_600), ibm_pc_switching_in(switch_ns), 100, &scheduler).unwrap()
     }
 
     #[test]
-    fn at_the_price_of_tasking_a_key_takes_what_the_tables_say() {
-        let (course, table) = (by_scheduler(TASK_NS), echo(9_600, 100).unwrap());
+    fn at_the_cost_of_tasking_a_key_takes_the_time_in_the_tables() {
+        let course = by_scheduler(TASK_NS);
+        let table = echo(9_600, 100).unwrap();
         assert!(course.echo.abs_diff(table) < table / 200, "{course:?} and {table:?}");
         let table = screenful(9_600).unwrap().first_to_last;
         assert!(course.screenful.abs_diff(table) < table / 200, "{course:?} and {table:?}");
     }
 
     #[test]
-    fn a_key_and_its_echo_are_three_changes_of_control_at_either_end() {
+    fn a_key_and_its_echo_take_three_context_switches_at_each_host() {
         let [user, server] = by_scheduler(TASK_NS).echo_switches;
         assert!((2.9..3.1).contains(&user) && (2.9..3.1).contains(&server), "{user} and {server}");
     }
 
     #[test]
-    fn where_only_changes_of_control_take_time_an_echo_takes_those_that_lie_on_its_way() {
+    fn if_only_context_switches_cost_time_an_echo_takes_those_on_its_path() {
         let line = Line::path(Duration::ZERO);
         let costs = Costs::default().with(Work::Switch, 1_000);
         let course = course(line, costs, 100, &scheduler).unwrap();

@@ -19,15 +19,15 @@ const TERMINAL_BYTE_NS: u64 = 692_000;
 /// CRO, from a screenful: 3 CRO(500) + CRO(466) = 0.7702 s for 23 carriage returns, 33.5 ms each.
 /// With PCO the sum is 2.13 s, which the thesis verified with a program that only prints.
 ///
-/// The thesis also states 32 ms, its slope of 392 µs per byte times the 82 bytes of a line. That
-/// charges the last line of a screenful for a carriage return that it does not have, and the result
-/// of table 6-3 would be 2.769 s instead of 2.799 s. This cost is therefore not from table 6-1
-/// alone, and it makes the screen time in table 6-3 agree.
+/// The thesis also states 32 ms for a carriage return, its slope of 392 µs per byte times the 82
+/// bytes of a line. That value charges the last line of a screenful for a carriage return that the
+/// line does not have, and the result of table 6-3 would be 2.769 s instead of 2.799 s. This cost
+/// is therefore not from table 6-1 alone, and it makes the screen time in table 6-3 agree.
 const NEW_LINE_NS: u64 = (3 * 195_900_000 + 182_500_000) / 23;
 
 /// Returns the costs of work on the IBM Personal Computer with the software of TM-233.
 #[must_use]
-pub fn ibm_pc() -> Costs {
+pub(crate) fn ibm_pc() -> Costs {
     Costs::default()
         .with(Work::LineByte, LINE_BYTE_NS)
         .with(Work::Segment, SEGMENT_NS)

@@ -1,13 +1,13 @@
 //! The experiments of TM-233 §6.2, each as one run in virtual time.
 
 use super::costs::ibm_pc;
-use super::workload::Person;
+use super::workload::ScriptedUser;
 use crate::host::{Host, seed_of};
-use crate::line::Line;
+use crate::transmission_line::Line;
 use crate::world::{Side, Stuck, World};
 use protocols::link::{Link, Llp};
 use protocols::meter::{Account, Costs, Counter, Meter, Quantity, Work};
-use protocols::station::{Carried, Opening, Settings};
+use protocols::station::{Opening, Settings, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,7 +37,8 @@ pub(super) const fn personal_computer(receive_window: usize) -> Profile {
 }
 
 /// The thesis does not specify its retransmission timeout. In the maximum data transfer test a
-/// window took more than six seconds, and no packet was duplicated, so it was longer than that.
+/// window took more than six seconds, and no packet was duplicated, so the timeout was longer than
+/// six seconds.
 const NO_SPURIOUS_TIMEOUT: Duration = Duration::from_secs(10);
 /// A screenful plus 500 bytes (TM-233 §5.6).
 pub(super) const WINDOW: usize = 2_500;
@@ -50,25 +51,27 @@ pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
 /// Number of packet exchanges in the test behind figure 6-1.
 const TRANSFERS: usize = 100;
 
-/// Contents of the packets of figure 6-1, and their treatment.
+/// Contents of the packets of figure 6-1: the data, and whether it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Line CR: a carriage return for every 80 printable characters.
     CarriageReturns,
     /// Line PC: printable characters.
     Printable,
-    /// Line OP: not printed.
+    /// Line OP: data that is not printed.
     NotPrinted,
 }
 
 /// Properties of the two computers.
 #[derive(Clone, Copy, Debug)]
 pub struct Equipment {
-    /// Costs of their work.
+    /// Costs of the work of the two computers.
     pub costs: Costs,
-    /// Whether their LLP compresses TCP headers (RFC 1144), which did not exist in 1982.
+    /// Whether the LLP of both computers compresses TCP headers (RFC 1144). The thesis had no
+    /// header compression.
     pub compresses_headers: bool,
-    /// Whether they answer when one received packet is left to process, as TM-233 §7.1 proposes.
+    /// Whether the computers acknowledge when one received packet is left to process, as TM-233
+    /// §7.1 proposes.
     pub answers_early: bool,
 }
 
@@ -85,20 +88,20 @@ impl Equipment {
     }
 }
 
-pub(super) type Laboratory = World<Carried<Person>, Carried<Person>>;
+pub(super) type UserWorld = World<TcpStreamApp<ScriptedUser>, TcpStreamApp<ScriptedUser>>;
 
 pub(super) fn world(
-    [user, server]: [Person; 2],
+    [user, server]: [ScriptedUser; 2],
     equipment: Equipment,
     line: Line,
     profile: Profile,
     seed: u64,
-) -> Laboratory {
+) -> UserWorld {
     let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
     let active = Opening::Active { local: USER.into(), remote };
     let passive = Opening::Passive { port: TELNET_PORT };
-    let user = Carried::new(user, active, profile);
-    let server = Carried::new(server, passive, profile);
+    let user = TcpStreamApp::new(user, active, profile);
+    let server = TcpStreamApp::new(server, passive, profile);
     World::new(
         computer(equipment, USER, seed_of(seed, Side::User), user),
         computer(equipment, SERVER, seed_of(seed, Side::Server), server),
@@ -112,8 +115,8 @@ pub(super) fn computer(
     equipment: Equipment,
     address: Ipv4Addr,
     seed: u64,
-    application: Carried<Person>,
-) -> Host<Carried<Person>> {
+    application: TcpStreamApp<ScriptedUser>,
+) -> Host<TcpStreamApp<ScriptedUser>> {
     let settings = Settings { address, prefix_len: 24, packets: PACKETS, ..Settings::default() };
     let host = Host::new(equipment.link(), settings, equipment.costs, seed, application);
     if equipment.answers_early { host.answering_early() } else { host }
@@ -153,11 +156,11 @@ pub struct Echo {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
-    let typist = Person::who_types(b"x".to_vec(), keys, true);
+pub(crate) fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
+    let typist = ScriptedUser::typist(b"x".to_vec(), keys, true);
     let profile = personal_computer(WINDOW);
-    let people = [typist, Person::who_echoes(true)];
-    let mut world = world(people, equipment, Line::serial(rate_bps), profile, SEED);
+    let users = [typist, ScriptedUser::echoer(true)];
+    let mut world = world(users, equipment, Line::serial(rate_bps), profile, SEED);
     open(&mut world)?;
     let opening = world.user.meter.units(Work::LineByte);
     world.drive(|world| world.user.application.stream.is_done())?;
@@ -185,7 +188,7 @@ pub fn packet_transfer(
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn packet_transfer_by(
+pub(crate) fn packet_transfer_by(
     equipment: Equipment,
     rate_bps: u64,
     data_bytes: usize,
@@ -200,7 +203,7 @@ pub fn packet_transfer_by(
     Ok(world.user.application.stream.round_trip() / 2)
 }
 
-/// Returns the world after `count` round trips of `payload`.
+/// Returns the world after `count` packets with `payload` were typed and echoed.
 fn typed(
     equipment: Equipment,
     rate_bps: u64,
@@ -208,12 +211,12 @@ fn typed(
     count: usize,
     prints: bool,
     seed: u64,
-) -> Result<Laboratory, Stuck> {
-    let typist = Person::who_types(payload, count, prints);
-    let echoer = Person::who_echoes(prints);
-    let people = [typist, echoer];
+) -> Result<UserWorld, Stuck> {
+    let typist = ScriptedUser::typist(payload, count, prints);
+    let echoer = ScriptedUser::echoer(prints);
+    let users = [typist, echoer];
     let mut world =
-        world(people, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
+        world(users, equipment, Line::serial(rate_bps), personal_computer(WINDOW), seed);
     world.drive(|world| world.user.application.stream.is_done())?;
     Ok(world)
 }
@@ -223,9 +226,10 @@ fn typed(
 pub struct Screenful {
     /// Time from just before the first character is printed to just after the last (table 6-5).
     pub first_to_last: Duration,
-    /// Data packets that carried it.
+    /// Number of data packets that carried the screenful.
     pub packets: u64,
-    /// Charges to each account for all its packets, in nanoseconds (table 6-3).
+    /// Time charged to each layer account of the meter for all packets of the screenful, in
+    /// nanoseconds (table 6-3).
     pub charged_ns: Vec<(Account, u64)>,
     /// Carriage returns printed, each with its line feed.
     pub new_lines: u64,
@@ -239,7 +243,7 @@ impl Screenful {
         Duration::from_nanos(busy.map(|(_, ns)| ns).sum())
     }
 
-    /// Returns the charges to `account`.
+    /// Returns the time charged to `account`.
     #[must_use]
     pub fn charged(&self, account: Account) -> Duration {
         let charged = self.charged_ns.iter().filter(|(other, _)| *other == account);
@@ -258,7 +262,7 @@ pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
 
 /// Runs until the connection is open and its opening is complete: the user has sent two packets,
 /// and the end of the second is on the line.
-pub(super) fn open(world: &mut Laboratory) -> Result<(), Stuck> {
+pub(super) fn open(world: &mut UserWorld) -> Result<(), Stuck> {
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
 }
 
@@ -267,7 +271,7 @@ pub(super) fn open(world: &mut Laboratory) -> Result<(), Stuck> {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn screenful_by(
+pub(crate) fn screenful_by(
     equipment: Equipment,
     rate_bps: u64,
     window: usize,
@@ -288,10 +292,11 @@ pub(super) fn text_by(
     seed: u64,
     len: usize,
 ) -> Result<Screenful, Stuck> {
-    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(len), false));
-    let people = [reader, writer];
+    let reader = ScriptedUser::reader();
+    let writer = ScriptedUser::writer(text(len), false);
+    let users = [reader, writer];
     let line = Line::serial(rate_bps);
-    let mut world = world(people, equipment, line, personal_computer(window), seed);
+    let mut world = world(users, equipment, line, personal_computer(window), seed);
     // The cost of opening the connection is not part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
@@ -310,7 +315,7 @@ pub(super) fn text_by(
     })
 }
 
-/// Counts of the receiver in the maximum data transfer test.
+/// Counts and processor times of the maximum data transfer test.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// Data packets received.
@@ -332,25 +337,17 @@ pub struct Transfer {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck> {
-    maximum_transfer_by(Equipment::of_1982(), rate_bps, time)
-}
-
-/// Like [`maximum_transfer`], for other computers than those of the thesis.
-///
-/// # Errors
-///
-/// Returns an error if no event is left before the end of the run.
-pub fn maximum_transfer_by(
+pub(crate) fn maximum_transfer_by(
     equipment: Equipment,
     rate_bps: u64,
     time: Duration,
 ) -> Result<Transfer, Stuck> {
-    let (reader, writer) = (Person::who_reads(), Person::who_writes(text(TRANSFER_WINDOW), true));
+    let reader = ScriptedUser::reader();
+    let writer = ScriptedUser::writer(text(TRANSFER_WINDOW), true);
     let profile = personal_computer(TRANSFER_WINDOW);
     let line = Line::serial(rate_bps);
     let mut world = world([reader, writer], equipment, line, profile, SEED);
-    // The acknowledgment that opens the connection does not acknowledge data.
+    // The ACK of the three-way handshake does not acknowledge data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
     let before = [busy(&world.user.meter), layers(&world.server.meter)];
@@ -370,7 +367,8 @@ fn busy(meter: &Meter) -> Duration {
     layers(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
 }
 
-/// Returns the charges to all accounts except the interrupt level and waiting.
+/// Returns the time charged to all layer accounts except those for the interrupt level and for
+/// waiting.
 fn layers(meter: &Meter) -> Duration {
     let outside = [Account::Interrupt, Account::Outside];
     let layers = Account::ALL.iter().filter(|account| !outside.contains(account));
@@ -389,7 +387,8 @@ mod tests {
         world.user.application.stream.round_trip()
     }
 
-    /// Returns the time of a key without header bytes that LLP has escaped.
+    /// Returns the echo time of a key without the transmission time of header bytes that LLP has
+    /// escaped.
     fn key_without_escapes(seed: u64) -> Duration {
         let equipment = Equipment::of_1982();
         let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
@@ -400,24 +399,24 @@ mod tests {
         world.user.application.stream.round_trip() - escaped
     }
 
-    fn shown(rate_bps: u64, seed: u64) -> Duration {
+    fn screenful_time(rate_bps: u64, seed: u64) -> Duration {
         let screenful = screenful_by(Equipment::of_1982(), rate_bps, WINDOW, seed);
         screenful.unwrap().first_to_last
     }
 
     #[test]
-    fn an_echo_run_twice_is_the_same_to_the_nanosecond() {
+    fn a_repeated_echo_is_identical_to_the_nanosecond() {
         assert_eq!(key(SEED), key(SEED));
     }
 
     #[test]
-    fn a_screenful_run_twice_is_the_same_to_the_nanosecond() {
+    fn a_repeated_screenful_is_identical_to_the_nanosecond() {
         let run = || screenful(9_600).map(|run| (run.first_to_last, run.charged_ns));
         assert_eq!(run(), run());
     }
 
     #[test]
-    fn another_seed_changes_an_echo_by_what_llp_escapes_and_no_more() {
+    fn another_seed_changes_an_echo_only_by_its_llp_escapes() {
         let ours = key_without_escapes(SEED);
         for seed in [OTHER_SEED, 1, 2, 3, 4, 5] {
             let other = key_without_escapes(seed);
@@ -428,14 +427,15 @@ mod tests {
     #[test]
     fn a_second_seed_changes_a_screenful_by_less_than_a_hundredth() {
         for rate_bps in [4_800, 9_600, 19_200, 23_040] {
-            let [a, b] = [SEED, OTHER_SEED].map(|seed| shown(rate_bps, seed));
+            let [a, b] = [SEED, OTHER_SEED].map(|seed| screenful_time(rate_bps, seed));
             assert!(a.abs_diff(b) < a / 100, "{a:?} and {b:?} at {rate_bps} bit/s");
         }
     }
 
     #[test]
-    fn the_maximum_transfer_sends_nothing_twice_and_one_acknowledgment_for_each_eight_packets() {
-        let transfer = maximum_transfer(9_600, Duration::from_secs(60)).unwrap();
+    fn the_maximum_transfer_has_no_retransmission_and_one_acknowledgment_per_eight_packets() {
+        let transfer =
+            maximum_transfer_by(Equipment::of_1982(), 9_600, Duration::from_secs(60)).unwrap();
         assert_eq!(transfer.retransmissions, 0);
         assert_eq!(transfer.packets_out, transfer.packets_in / 8);
     }

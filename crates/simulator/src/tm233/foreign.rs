@@ -1,24 +1,24 @@
 //! A personal computer, the packet concentrator, and a foreign host (TM-233 §6.3).
 //!
-//! The foreign host is a simulated station whose work takes no time: its time and that of the
-//! networks is one delay, half of it before and half after the host. It has a modern TCP. If the
-//! window permits a whole screenful, the host sends it at once in packets of its own size, as the
-//! hosts of 1982 did. If the window is smaller, that packet size is its maximum segment size, so
-//! that it does not combine small packets.
+//! The foreign host is a simulated station whose work takes no time: the time of the host and of
+//! the networks is modeled as one delay, half of it before and half after the host. The host has a
+//! modern TCP. If the window permits a whole screenful, the host sends it at once in packets of its
+//! own size, as the hosts of 1982 did. If the window is smaller, that packet size is its maximum
+//! segment size, so that the host does not combine small packets.
 
 use super::experiments::{
-    Equipment, Laboratory, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, WINDOW, computer, open,
+    Equipment, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, UserWorld, WINDOW, computer, open,
     personal_computer, text,
 };
 use super::scenario::{ForeignHost, Scenario};
-use super::workload::Person;
+use super::workload::ScriptedUser;
 use crate::concentrator::{Concentrator, Dropped, Settings as ConcentratorSettings};
 use crate::host::{Host, seed_of};
-use crate::line::Line;
+use crate::transmission_line::Line;
 use crate::world::{Side, Stuck, World};
 use protocols::link::{Datagram, Link};
 use protocols::meter::{Costs, Counter};
-use protocols::station::{Carried, Opening, Settings};
+use protocols::station::{Opening, Settings, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::Profile;
 use std::cell::Cell;
@@ -27,13 +27,13 @@ use std::rc::Rc;
 
 /// Parameters of a session between a personal computer and a foreign host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Visit<'a> {
+pub(super) struct ForeignSession<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) host: &'a ForeignHost,
     pub(super) rate_bps: u64,
     /// Window of the personal computer, in bytes.
     pub(super) window: usize,
-    /// Whether the concentrator has its fault.
+    /// Whether the concentrator has its fault, which drops packets of a burst.
     pub(super) is_faulty: bool,
     pub(super) additions: Additions,
     pub(super) seed: u64,
@@ -60,7 +60,7 @@ impl Additions {
 
 /// A displayed screenful and its statistics.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
+pub(super) struct ScreenfulResult {
     /// Time from the first character to the last.
     pub(super) time: Duration,
     /// Retransmission timeouts of the foreign host.
@@ -70,15 +70,15 @@ pub(super) struct Shown {
     pub(super) answers: u64,
 }
 
-impl Visit<'_> {
+impl ForeignSession<'_> {
     /// Displays a screenful of the foreign host.
-    pub(super) fn screenful(&self) -> Result<Shown, Stuck> {
-        let writer = Person::who_writes_pieces(&text(SCREENFUL), self.host.packet_bytes);
-        let (mut world, dropped) = self.world([Person::who_reads(), writer]);
+    pub(super) fn screenful(&self) -> Result<ScreenfulResult, Stuck> {
+        let writer = ScriptedUser::writer_of_pieces(&text(SCREENFUL), self.host.packet_bytes);
+        let (mut world, dropped) = self.world([ScriptedUser::reader(), writer]);
         open(&mut world)?;
         world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
         let console = &world.user.application.stream.console;
-        Ok(Shown {
+        Ok(ScreenfulResult {
             time: console.last_cell_at - console.first_cell_at.unwrap_or(Instant::ZERO),
             timeouts: world.server.meter.counted(Counter::TcpTimeouts),
             dropped: dropped.get(),
@@ -88,8 +88,8 @@ impl Visit<'_> {
 
     /// Measures the times of `keys` echoes.
     pub(super) fn echoes(&self, keys: usize) -> Result<Vec<Duration>, Stuck> {
-        let typist = Person::who_types(b"x".to_vec(), keys, true);
-        let (mut world, _) = self.world([typist, Person::who_echoes(false)]);
+        let typist = ScriptedUser::typist(b"x".to_vec(), keys, true);
+        let (mut world, _) = self.world([typist, ScriptedUser::echoer(false)]);
         world.drive(|world| world.user.application.stream.is_done())?;
         Ok(world.user.application.stream.round_trips().to_vec())
     }
@@ -101,14 +101,14 @@ impl Visit<'_> {
         Ok(times.iter().sum::<Duration>().checked_div(count).unwrap_or_default())
     }
 
-    fn world(&self, [user, server]: [Person; 2]) -> (Laboratory, Rc<Cell<Dropped>>) {
+    fn world(&self, [user, server]: [ScriptedUser; 2]) -> (UserWorld, Rc<Cell<Dropped>>) {
         let equipment = self.additions.equip(self.scenario.equipment());
         let line = Line::serial(self.rate_bps);
         let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
         let active = Opening::Active { local: USER.into(), remote };
-        let user = Carried::new(user, active, self.profile(self.window));
+        let user = TcpStreamApp::new(user, active, self.profile(self.window));
         let passive = Opening::Passive { port: TELNET_PORT };
-        let server = Carried::new(server, passive, self.foreign_profile());
+        let server = TcpStreamApp::new(server, passive, self.foreign_profile());
         let mut world = World::new(
             computer(equipment, USER, seed_of(self.seed, Side::User), user),
             foreign(seed_of(self.seed, Side::Server), server),
@@ -153,7 +153,7 @@ impl Visit<'_> {
     }
 }
 
-fn foreign(seed: u64, application: Carried<Person>) -> Host<Carried<Person>> {
+fn foreign(seed: u64, application: TcpStreamApp<ScriptedUser>) -> Host<TcpStreamApp<ScriptedUser>> {
     let settings = Settings { address: SERVER, prefix_len: 24, packets: 64, ..Settings::default() };
     let link = Link::Datagram(Datagram::new(MTU));
     Host::new(link, settings, Costs::default(), seed, application)
@@ -164,8 +164,13 @@ mod tests {
     use super::super::scenario::tests::built_in;
     use super::*;
 
-    fn visit<'a>(scenario: &'a Scenario, host: usize, is_faulty: bool, seed: u64) -> Visit<'a> {
-        Visit {
+    fn foreign_session<'a>(
+        scenario: &'a Scenario,
+        host: usize,
+        is_faulty: bool,
+        seed: u64,
+    ) -> ForeignSession<'a> {
+        ForeignSession {
             scenario,
             host: &scenario.hosts[host],
             rate_bps: 9_600,
@@ -177,24 +182,24 @@ mod tests {
     }
 
     #[test]
-    fn a_concentrator_without_its_fault_carries_a_screenful_of_csr_whole() {
+    fn a_concentrator_without_its_fault_loses_nothing_of_a_csr_screenful() {
         let scenario = built_in();
-        let shown = visit(&scenario, 0, false, 1).screenful().unwrap();
-        assert_eq!((shown.timeouts, shown.dropped), (0, Dropped::default()));
-        assert!((2.5..3.0).contains(&shown.time.as_secs_f64()), "{shown:?}");
+        let result = foreign_session(&scenario, 0, false, 1).screenful().unwrap();
+        assert_eq!((result.timeouts, result.dropped), (0, Dropped::default()));
+        assert!((2.5..3.0).contains(&result.time.as_secs_f64()), "{result:?}");
     }
 
     #[test]
-    fn the_packets_of_comet_find_no_buffer_and_come_again() {
+    fn packets_of_comet_are_dropped_for_lack_of_buffers_and_retransmitted() {
         let scenario = built_in();
-        let shown = visit(&scenario, 1, false, 1).screenful().unwrap();
-        assert!(shown.dropped.overflows > 0 && shown.timeouts > 0, "{shown:?}");
+        let result = foreign_session(&scenario, 1, false, 1).screenful().unwrap();
+        assert!(result.dropped.overflows > 0 && result.timeouts > 0, "{result:?}");
     }
 
     #[test]
-    fn a_visit_run_twice_is_the_same_to_the_nanosecond() {
+    fn a_repeated_foreign_session_is_identical_to_the_nanosecond() {
         let scenario = built_in();
-        let run = || visit(&scenario, 0, true, 7).screenful().unwrap().time;
+        let run = || foreign_session(&scenario, 0, true, 7).screenful().unwrap().time;
         assert_eq!(run(), run());
     }
 }

@@ -15,10 +15,10 @@ mod tables;
 mod truth_tests;
 mod workload;
 
-pub use costs::ibm_pc;
+#[cfg(test)]
+pub(crate) use costs::ibm_pc;
 pub use experiments::{
-    Content, Echo, Equipment, Screenful, Transfer, echo, echo_by, maximum_transfer,
-    maximum_transfer_by, packet_transfer, packet_transfer_by, screenful, screenful_by,
+    Content, Echo, Equipment, Screenful, Transfer, echo, packet_transfer, screenful,
 };
 pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Timer, Trials};
 pub use tables::{DATA_BYTES, OTHER_DATA_BYTES, Results, buffer_bytes, host_bytes, results};

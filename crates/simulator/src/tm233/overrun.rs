@@ -2,38 +2,38 @@
 //! §6.2.3).
 //!
 //! A byte that arrives while the routine is busy with the previous one waits, as in §1.1, until the
-//! routine is done or its lifetime is over: the serial adapter holds one byte, and the next one
-//! overwrites it. Most bytes have the cost of table 6-1. Some take longer, as the thesis concludes
+//! routine is done or the next byte arrives: the serial adapter holds one byte, which the next byte
+//! overwrites. Most bytes have the cost of table 6-1. Some take longer, as the thesis concludes
 //! from its observations; the scenario specifies how many, and by how much. Packets are sent with
-//! the LLP of `protocols`. A packet is received correctly if it is the same at both ends, because a
-//! checksum would detect any difference.
+//! the LLP of `protocols`. A packet counts as received correctly if its bytes are the same at both
+//! ends, because a checksum would detect any difference.
 
 use super::experiments::{MTU, text};
 use super::scenario::Scenario;
-use crate::line::Line;
 use crate::sample::without_memory;
+use crate::transmission_line::Line;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::link::{Event, Llp};
 use protocols::meter::{Clock, Meter};
 use protocols::packet::Pool;
+use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
 /// Headers of TCP and IP, bytes.
 const HEADER_LEN: usize = 40;
 
-/// Two ends of a line; the receiver is slow.
+/// Sender and receiver of a line; the receiver has a slow interrupt routine.
 #[derive(Debug)]
 struct Ends {
     sender: Llp,
     receiver: Llp,
     pool: Pool,
     meter: Meter,
-    chance: Chance,
+    rng: Rng,
     now: Instant,
     /// Time until which the interrupt routine of the receiver is busy.
     busy_until: Instant,
-    /// Byte that the receiver's adapter holds in the meantime.
+    /// Byte that the receiver's serial adapter holds while the interrupt routine is busy.
     kept: Option<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Ends {
             receiver: Llp::new(MTU),
             pool: Pool::new(4, MTU),
             meter: Meter::new(Clock::None),
-            chance: Chance::from_seed(seed),
+            rng: Rng::from_seed(seed),
             now: Instant::ZERO,
             busy_until: Instant::ZERO,
             kept: None,
@@ -62,11 +62,11 @@ impl Ends {
     /// Sends one packet and returns whether it arrived unchanged.
     fn carry(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut datagram: Vec<u8> = Vec::new();
-        datagram.resize_with(HEADER_LEN, || self.chance.next_u64().to_le_bytes()[0]);
+        datagram.resize_with(HEADER_LEN, || self.rng.next_u64().to_le_bytes()[0]);
         datagram.extend(text(scenario.interrupt.data_bytes));
         let Some(mut packet) = self.pool.take(&mut self.meter) else { return false };
         packet.extend(&datagram);
-        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         if let Err(packet) = self.sender.send(packet, &mut cx) {
             self.pool.put(packet);
             return false;
@@ -91,10 +91,10 @@ impl Ends {
         is_sent
     }
 
-    /// Transfers one byte in either direction; returns whether there was one.
+    /// Transfers one byte in either direction. Returns whether an end had a byte to send.
     fn exchange(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut byte = Vec::new();
-        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         if self.sender.transmit_into(&mut byte, 1, &mut cx) > 0 {
             self.now = self.now + line.serial_time(1);
             byte.drain(..).for_each(|byte| self.arrive(byte, scenario));
@@ -127,18 +127,18 @@ impl Ends {
         if self.now >= self.busy_until {
             self.interrupt(byte, self.now, scenario);
         } else {
-            // Overwrites a byte that is still held, which is lost.
+            // The new byte overwrites a byte that the adapter still holds; the old byte is lost.
             self.kept = Some(byte);
         }
     }
 
-    /// Waits until the routine has processed all received bytes.
+    /// Waits until the interrupt routine has processed all received bytes.
     fn finish(&mut self, scenario: &Scenario) {
         self.now = self.now.max(self.busy_until);
         self.take_kept(scenario);
     }
 
-    /// Runs the routine for the byte that the adapter holds, if any.
+    /// Runs the interrupt routine for the byte that the adapter holds, if it holds one.
     fn take_kept(&mut self, scenario: &Scenario) {
         if let Some(byte) = self.kept.take() {
             self.interrupt(byte, self.busy_until, scenario);
@@ -147,19 +147,19 @@ impl Ends {
 
     /// Runs the interrupt routine for a byte.
     fn interrupt(&mut self, byte: u8, now: Instant, scenario: &Scenario) {
-        let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.receiver.receive(&[byte], &mut self.pool, &mut cx);
-        self.busy_until = now + routine(scenario, &mut self.chance);
+        self.busy_until = now + routine(scenario, &mut self.rng);
     }
 }
 
-/// Draws the time of the routine for one byte.
-fn routine(scenario: &Scenario, chance: &mut Chance) -> Duration {
+/// Returns a random duration of the interrupt routine for one byte.
+fn routine(scenario: &Scenario, rng: &mut Rng) -> Duration {
     let price = Duration::from_nanos(scenario.costs.line_byte_ns);
-    if !chance.happens(scenario.interrupt.long_ppm) {
+    if !rng.happens(scenario.interrupt.long_ppm) {
         return price;
     }
-    price + without_memory(Duration::from_micros(scenario.interrupt.long_mean_us), chance)
+    price + without_memory(Duration::from_micros(scenario.interrupt.long_mean_us), rng)
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn at_9600_bits_a_second_nothing_is_lost() {
+    fn at_9600_bits_per_second_nothing_is_lost() {
         assert_eq!(received_wrongly(&built_in(), 9_600), 0.0);
     }
 
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn above_43290_bits_a_second_every_packet_is_wrong_though_no_byte_takes_longer() {
+    fn above_43290_bits_per_second_every_packet_is_damaged_without_long_bytes() {
         assert_eq!(received_wrongly(&without_long_bytes(), 43_000), 0.0);
         assert_eq!(received_wrongly(&without_long_bytes(), 43_500), 1.0);
     }
 
     #[test]
-    fn a_byte_that_waits_for_the_routine_is_lost_if_another_comes_before_it_begins() {
+    fn a_byte_is_lost_if_the_next_one_arrives_before_the_routine_starts() {
         let scenario = without_long_bytes();
         let mut ends = Ends::new(scenario.seed);
         let at = |us| Instant::ZERO + Duration::from_micros(us);

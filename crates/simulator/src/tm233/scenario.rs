@@ -35,7 +35,7 @@ pub struct Scenario {
     pub concentrator: Buffers,
     /// The tests of figures 6-2 and 6-3.
     pub clumps: Trials,
-    /// Rule of a foreign host's retransmission timer when it expires repeatedly.
+    /// Rule for the retransmission timeout of a foreign host when its timer expires repeatedly.
     pub retransmission_timer: Timer,
     /// The foreign hosts.
     pub hosts: Vec<ForeignHost>,
@@ -79,13 +79,14 @@ pub struct Interrupt {
 pub struct Buffers {
     /// Number of packet buffers.
     pub buffers: usize,
-    /// Interval after a packet within which the next one may be dropped, in milliseconds.
+    /// Time after a packet within which the next packet may be dropped, in milliseconds.
     pub burst_ms: u64,
-    /// Probability of such a drop, in parts per million.
+    /// Probability that a packet within `burst_ms` of the previous one is dropped, in parts per
+    /// million.
     pub burst_loss_ppm: u32,
 }
 
-/// Rule for the timer of a repeated retransmission.
+/// Rule for the timeout of a repeated retransmission.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timer {
@@ -116,7 +117,7 @@ impl Timer {
     }
 }
 
-/// Sizes of the tests whose results are examined individually.
+/// Number of repetitions of the tests whose individual results are shown (figures 6-2 and 6-3).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trials {
@@ -134,7 +135,8 @@ pub struct ForeignHost {
     pub name: String,
     /// Data bytes per packet of a screenful that the host sends.
     pub packet_bytes: usize,
-    /// Time of its echo besides the line and the personal computer, in microseconds.
+    /// Echo time of the host, without the time of the line and the personal computer, in
+    /// microseconds.
     pub echo_us: u64,
     /// Retransmission timeout beyond the round trip, in milliseconds.
     pub retransmits_after_ms: u64,
@@ -144,7 +146,7 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
 
-    /// Returns an error if a value does not permit an experiment.
+    /// Returns an error if a value is out of its permitted range.
     ///
     /// # Errors
     ///
@@ -168,7 +170,7 @@ impl Scenario {
 
     /// Returns the properties of the computers.
     #[must_use]
-    pub fn equipment(&self) -> Equipment {
+    pub(crate) fn equipment(&self) -> Equipment {
         let Prices { line_byte_ns, segment_ns, touch_ns, terminal_byte_ns, new_line_ns } =
             self.costs;
         let costs = Costs::default()
@@ -183,7 +185,7 @@ impl Scenario {
 
     /// Returns the duration of the maximum data transfer test.
     #[must_use]
-    pub const fn transfer_time(&self) -> Duration {
+    pub(crate) const fn transfer_time(&self) -> Duration {
         Duration::from_secs(self.transfer_s)
     }
 }

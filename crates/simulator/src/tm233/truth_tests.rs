@@ -1,27 +1,28 @@
-//! Guarantees of the meter, in virtual time: an injected delay is charged where it occurs, to the
-//! nanosecond, and clock readings of the two hosts are never mixed.
+//! Guarantees of the meter, in virtual time: an injected delay is charged to the layer in which it
+//! occurs, to the nanosecond, and clock readings of the two hosts are never mixed.
 
 use super::costs::ibm_pc;
-use super::experiments::{Equipment, Laboratory, SEED, WINDOW, open, personal_computer, world};
-use super::workload::Person;
+use super::experiments::{Equipment, SEED, UserWorld, WINDOW, open, personal_computer, world};
+use super::workload::ScriptedUser;
 use crate::clock::LocalClock;
-use crate::line::Line;
+use crate::transmission_line::Line;
 use crate::world::Side;
 use proptest::prelude::*;
 use protocols::meter::{Account, Costs, Meter, Quantity, Work};
 use protocols::time::{Duration, Instant};
 
 const KEYS: usize = 20;
-/// Injected delays. TM-233's costs stay the same for all work except the kind with the delay.
-const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
+/// Injected delays in nanoseconds, each added to the cost of one kind of work; all other costs are
+/// those of TM-233.
+const INJECTED_NS: [u64; 2] = [100_000, 1_000_000];
 
-fn laboratory(costs: Costs) -> Laboratory {
-    let people = [Person::who_types(b"x\r\n".to_vec(), KEYS, true), Person::who_echoes(true)];
+fn laboratory(costs: Costs) -> UserWorld {
+    let users = [ScriptedUser::typist(b"x\r\n".to_vec(), KEYS, true), ScriptedUser::echoer(true)];
     let equipment = Equipment { costs, ..Equipment::of_1982() };
-    world(people, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
+    world(users, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
 }
 
-fn run(costs: Costs) -> Laboratory {
+fn run(costs: Costs) -> UserWorld {
     let mut world = laboratory(costs);
     world.drive(|world| world.user.application.stream.is_done()).unwrap();
     world
@@ -34,27 +35,28 @@ fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
 }
 
 #[test]
-fn a_delay_that_is_planted_in_a_work_is_charged_to_its_layer_and_to_no_other() {
+fn a_delay_injected_into_one_activity_is_charged_to_its_layer_only() {
     // A session moves no file; `rfc573::replay` injects delays there.
     let works = Work::ALL.iter().filter(|work| **work != Work::FileByte);
-    for (work, planted_ns) in works.flat_map(|work| PLANTED_NS.map(|ns| (*work, ns))) {
-        let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + planted_ns);
+    for (work, injected_ns) in works.flat_map(|work| INJECTED_NS.map(|ns| (*work, ns))) {
+        let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + injected_ns);
         let world = run(costs);
         for meter in [&world.user.meter, &world.server.meter] {
-            let planted = planted_ns * meter.units(work);
-            assert!(planted > 0, "nobody does {work:?}");
+            let injected = injected_ns * meter.units(work);
+            assert!(injected > 0, "no step does {work:?}");
             for other in Work::ALL {
-                // The goal is a twentieth; in virtual time the error is zero.
+                // The goal for the error is a twentieth of the delay; in virtual time the error is
+                // zero.
                 assert_eq!(charged_beyond(*other, &costs, meter), 0, "{work:?} in {other:?}");
             }
-            assert!(meter.charged(work.account()) >= planted);
+            assert!(meter.charged(work.account()) >= injected);
             assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
         }
     }
 }
 
 #[test]
-fn the_accounts_are_all_the_time_that_has_passed() {
+fn the_accounts_add_up_to_the_elapsed_time() {
     let mut world = laboratory(ibm_pc());
     open(&mut world).unwrap();
     for _ in 0..100 {
@@ -96,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_clock_that_is_years_ahead_of_the_others_changes_nothing_that_is_measured(
+    fn a_clock_offset_of_years_does_not_change_measurements(
         ahead_s in 10..100_000_000_u64,
     ) {
         // If a timestamp of one host were subtracted from one of the other, the times would differ

@@ -3,13 +3,13 @@
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// A Telnet connection with a screen, as used at both ends in every test of the thesis.
+/// A Telnet connection with a screen. Both ends of every test of the thesis have one.
 #[derive(Debug)]
 pub(super) struct Console {
     telnet: Telnet,
@@ -51,8 +51,9 @@ impl Console {
 /// A Heath-19 in its power-on state: characters beyond the last column overwrite that column.
 fn screen_that_discards_at_end_of_line() -> Terminal {
     let mut terminal = Terminal::new(80, 24);
-    let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(0));
-    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut meter = Meter::new(Clock::None);
+    let mut rng = Rng::from_seed(0);
+    let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
     terminal.receive(b"\x1b[?7l", &mut cx);
     terminal
 }
@@ -72,9 +73,9 @@ enum Part {
     Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
     /// Echoes printed data.
     Echo,
-    /// Reads without typing.
+    /// Reads and prints data without typing.
     Read,
-    /// Sends text: once, or repeatedly whenever all of it was sent.
+    /// Sends text once; if `repeats` is true, sends it again whenever all of it was sent.
     Write { text: Vec<u8>, repeats: bool },
     /// Sends pieces of text, each in a separate packet if the window permits it.
     WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool, has_just_opened: bool },
@@ -82,37 +83,37 @@ enum Part {
 
 /// User of one of the computers.
 #[derive(Debug)]
-pub(super) struct Person {
+pub(super) struct ScriptedUser {
     pub(super) console: Console,
     part: Part,
     /// Time from each typed packet to its echo.
     round_trips: Vec<Duration>,
 }
 
-impl Person {
+impl ScriptedUser {
     fn new(telnet: Telnet, prints: bool, part: Part) -> Self {
         Self { console: Console::new(telnet, prints), part, round_trips: Vec::new() }
     }
 
-    pub(super) fn who_types(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
+    pub(super) fn typist(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
         let part = Part::Type { payload, wanted, typed_at: Instant::ZERO };
         Self::new(user_telnet(), prints, part)
     }
 
-    pub(super) fn who_echoes(prints: bool) -> Self {
+    pub(super) fn echoer(prints: bool) -> Self {
         Self::new(server_telnet(), prints, Part::Echo)
     }
 
-    pub(super) fn who_reads() -> Self {
+    pub(super) fn reader() -> Self {
         Self::new(user_telnet(), true, Part::Read)
     }
 
-    pub(super) fn who_writes(text: Vec<u8>, repeats: bool) -> Self {
+    pub(super) fn writer(text: Vec<u8>, repeats: bool) -> Self {
         Self::new(server_telnet(), false, Part::Write { text, repeats })
     }
 
     /// Makes a user whose host sends text in packets of `packet_bytes`, regardless of the MSS.
-    pub(super) fn who_writes_pieces(text: &[u8], packet_bytes: usize) -> Self {
+    pub(super) fn writer_of_pieces(text: &[u8], packet_bytes: usize) -> Self {
         let pieces = text.chunks(packet_bytes.max(1)).map(<[u8]>::to_vec).collect();
         Self::new(
             server_telnet(),
@@ -146,12 +147,13 @@ impl Person {
     }
 }
 
-impl Stream for Person {
+impl Stream for ScriptedUser {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.strike(cx);
         self.run(cx);
         if let Part::WritePieces { is_open, has_just_opened, .. } = &mut self.part {
-            (*is_open, *has_just_opened) = (true, true);
+            *is_open = true;
+            *has_just_opened = true;
         }
     }
 
@@ -203,8 +205,8 @@ impl Stream for Person {
             self.console.telnet.send(text, cx);
         }
         if let Part::WritePieces { pieces, is_open: true, has_just_opened } = &mut self.part
-            // The first piece waits for a separate step, because otherwise it would be sent with
-            // the second.
+            // The first piece waits for a separate step, because otherwise it would be sent
+            // together with the second piece.
             && !std::mem::take(has_just_opened)
             && self.console.telnet.output().is_empty()
             && let Some(piece) = pieces.pop_front()

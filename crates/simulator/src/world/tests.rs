@@ -8,7 +8,7 @@ use protocols::Cx;
 use protocols::application::Stream;
 use protocols::link::{Link, Llp, Slip};
 use protocols::meter::{Account, Counter, Meter};
-use protocols::station::{Carried, Opening, Settings};
+use protocols::station::{Opening, Settings, TcpStreamApp};
 use protocols::time::Duration;
 use protocols::transport::tcp::Profile;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ const PORT: u16 = 23;
 /// Sends a file and receives one; closes when it has sent its own and the peer has closed, or
 /// first.
 #[derive(Debug, Default)]
-struct Party {
+struct TestEndpoint {
     file: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
@@ -28,7 +28,7 @@ struct Party {
     peer_has_closed: bool,
 }
 
-impl Stream for Party {
+impl Stream for TestEndpoint {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
@@ -54,9 +54,9 @@ impl Stream for Party {
     }
 }
 
-type Pair = World<Carried<Party>, Carried<Party>>;
+type Pair = World<TcpStreamApp<TestEndpoint>, TcpStreamApp<TestEndpoint>>;
 
-/// Contains every byte value, so that the link has bytes to escape.
+/// Returns a file that contains every byte value, so that the link has bytes to escape.
 fn file(len: usize) -> Vec<u8> {
     (0..=255).cycle().take(len).collect()
 }
@@ -64,11 +64,11 @@ fn file(len: usize) -> Vec<u8> {
 fn world(link: fn() -> Link, user_opening: Opening, faults: Faults, seed: u64) -> Pair {
     let host = |address, side, opening, stream| {
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };
-        let application = Carried::new(stream, opening, Profile::INTERACTIVE);
+        let application = TcpStreamApp::new(stream, opening, Profile::INTERACTIVE);
         Host::new(link(), settings, ibm_pc(), seed_of(seed, side), application)
     };
-    let user = Party { file: file(300), closes_first: true, ..Party::default() };
-    let server = Party { file: file(3_000), ..Party::default() };
+    let user = TestEndpoint { file: file(300), closes_first: true, ..TestEndpoint::default() };
+    let server = TestEndpoint { file: file(3_000), ..TestEndpoint::default() };
     World::new(
         host(USER, Side::User, user_opening, user),
         host(SERVER, Side::Server, Opening::Passive { port: PORT }, server),
@@ -89,7 +89,7 @@ const CALLS: Opening =
     Opening::Active { local: IpAddr::V4(USER), remote: SocketAddr::new(IpAddr::V4(SERVER), PORT) };
 
 /// A line that damages one full-size packet in eight. On a much worse line two inverted bits of the
-/// same column leave a checksum unchanged, and TCP occasionally gives up.
+/// same column may leave a checksum unchanged, and TCP occasionally gives up.
 const BAD_LINE: Faults = Faults {
     loss_ppm: 100,
     duplication_ppm: 50,
@@ -123,7 +123,7 @@ fn the_same_seed_gives_the_same_run_to_the_nanosecond_on_a_bad_line() {
 }
 
 #[test]
-fn a_run_in_pieces_is_the_same_run() {
+fn a_run_in_several_calls_is_the_same_run() {
     let end = Instant::ZERO + Duration::from_secs(8);
     let mut whole = world(llp, CALLS, Faults::default(), 1);
     whole.run_until(end);
@@ -138,7 +138,8 @@ fn crosses_a_bad_line(link: fn() -> Link) {
     for seed in 0..20 {
         let mut world = world(link, CALLS, BAD_LINE, seed);
         finish(&mut world);
-        let (user, server) = (&world.user, &world.server);
+        let user = &world.user;
+        let server = &world.server;
         assert!(user.application.stream.received == file(3_000), "seed {seed}");
         assert!(server.application.stream.received == file(300), "seed {seed}");
         let lent = (user.station.packets_lent(), server.station.packets_lent());
@@ -151,12 +152,12 @@ fn crosses_a_bad_line(link: fn() -> Link) {
 }
 
 #[test]
-fn files_cross_a_bad_line_whole_over_llp_and_leave_no_packet_behind() {
+fn files_arrive_complete_over_a_bad_line_with_llp_and_leak_no_packet() {
     crosses_a_bad_line(llp);
 }
 
 #[test]
-fn files_cross_a_bad_line_whole_over_slip_and_leave_no_packet_behind() {
+fn files_arrive_complete_over_a_bad_line_with_slip_and_leak_no_packet() {
     crosses_a_bad_line(slip);
 }
 
@@ -164,14 +165,15 @@ fn files_cross_a_bad_line_whole_over_slip_and_leave_no_packet_behind() {
 fn the_accounts_of_a_host_add_up_to_the_time_of_its_world() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
     world.run_until(Instant::ZERO + Duration::from_secs(3));
-    let (now, meter) = (world.now(), &mut world.user.meter);
+    let now = world.now();
+    let meter = &mut world.user.meter;
     meter.wait_until(now);
     assert_eq!(meter.accounts().iter().sum::<u64>(), meter.busy_until().as_nanos());
     assert!(meter.busy_until() >= now && meter.busy_until() - now < Duration::from_secs(1));
 }
 
 #[test]
-fn two_hosts_that_wait_for_each_other_are_stuck() {
+fn two_hosts_waiting_for_each_other_are_reported_as_stuck() {
     let waits = Opening::Passive { port: PORT };
     let mut world = world(llp, waits, Faults::default(), 42);
     let stuck = world.drive(|world| world.user.application.is_open()).unwrap_err();
@@ -180,28 +182,28 @@ fn two_hosts_that_wait_for_each_other_are_stuck() {
 }
 
 #[test]
-fn a_world_that_has_come_to_its_end_is_stuck_if_more_is_wanted() {
+fn a_finished_world_is_stuck_if_a_condition_is_not_met() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
     finish(&mut world);
     assert!(world.drive(|_| false).is_err());
 }
 
 #[test]
-fn a_timer_that_was_overtaken_by_an_earlier_one_comes_to_nothing() {
+fn a_timer_superseded_by_an_earlier_one_has_no_effect() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
     // The SYN is sent, and its link and its TCP wait for an answer that takes 50 ms.
     world.run_until(Instant::from_nanos(6_000_000));
     for millis in 7..27 {
         let at = Instant::from_nanos(millis * 1_000_000);
-        world.plan(at, Happening::Timer { host: Side::User, at });
+        world.schedule(at, Event::Timer { host: Side::User, at });
     }
     world.run_until(Instant::from_nanos(30_000_000));
-    let is_timer = |h: &&Happening| matches!(h, Happening::Timer { host: Side::User, .. });
-    assert!(world.agenda.values().filter(is_timer).count() <= 2);
+    let is_timer = |h: &&Event| matches!(h, Event::Timer { host: Side::User, .. });
+    assert!(world.event_queue.values().filter(is_timer).count() <= 2);
 }
 
 #[test]
-fn time_does_not_go_back() {
+fn time_is_monotonic() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
     world.run_until(Instant::from_nanos(2_000_000_000));
     world.run_until(Instant::from_nanos(1_000_000_000));
@@ -209,7 +211,7 @@ fn time_does_not_go_back() {
 }
 
 #[test]
-fn nothing_is_on_the_line_before_the_step_that_makes_it_has_ended() {
+fn output_is_on_the_line_only_after_its_step_has_ended() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
     // The user's first step opens the connection, and its second, of 5 ms, makes the SYN.
     for millis in 1..=4 {

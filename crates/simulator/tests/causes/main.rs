@@ -1,9 +1,9 @@
 //! Injected causes: each session has one defect, and the verdict must name it first.
 //!
 //! Each cause is injected in three sizes, over three round-trip times, with three seeds. The table
-//! (`cargo test -p simulator --test causes -- --nocapture`) shows how often each was named first,
-//! what was named instead, and the reported cost relative to the true cost: the difference to the
-//! same session without the cause.
+//! (`cargo test -p simulator --test causes -- --nocapture`) shows how often each cause was named
+//! first, which cause was named instead, and the reported cost relative to the true cost: the
+//! difference from the same session without the cause.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -11,38 +11,42 @@
     reason = "a test that cannot go on has failed, and its table is for people"
 )]
 
-mod far;
-mod foretold;
-mod plants;
+mod forecast;
+mod impaired_path;
+mod injections;
+mod login_server;
+mod observed_session;
 mod probe;
-mod scene;
-mod way;
 
-use plants::{SEEDS, SIZES, TRIPS_MS, plant};
+use injections::{SEEDS, SIZES, TRIPS_MS, inject};
+use observed_session::Session;
 use records::statistics::median;
-use records::verdict::{Cause, Kind, Observation, Whole, causes};
-use scene::Scene;
+use records::verdict::{Cause, Kind, Observation, Operation, causes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Returns the duration of the quantity that `cause` is a part of.
-fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
+/// Returns the duration of the quantity of which `cause` explains a part.
+fn total_time_ns(observation: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
     let mean = |samples: &[u64]| samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
-    match cause.of {
-        Whole::Login | Whole::Session => {
-            let steps = &seen.steps;
+    match cause.operation {
+        Operation::Login | Operation::Session => {
+            let steps = &observation.steps;
             let all =
                 [steps.resolve_ns, steps.connect_ns, steps.tls_ns, steps.prompt_ns, steps.login_ns];
             all.into_iter().flatten().sum()
         }
-        Whole::EchoTrain => median(&seen.echo_train.as_ref().unwrap().samples_ns).unwrap(),
-        Whole::Echo => mean(&seen.echo.as_ref().unwrap().samples_ns),
-        Whole::EchoUnderLoad => {
-            seen.echo_under_load.as_ref().map_or(0, |echo| median(&echo.samples_ns).unwrap())
+        Operation::EchoTrain => {
+            median(&observation.echo_train.as_ref().unwrap().samples_ns).unwrap()
         }
-        Whole::Answer => seen.answers.as_ref().map_or(0, |it| median(&it.late_ns).unwrap()),
-        Whole::Screenful => seen.screenful.as_ref().unwrap().elapsed_ns,
-        Whole::Transfer => at.map_or(0, |at| seen.transfers[at].elapsed_ns),
+        Operation::Echo => mean(&observation.echo.as_ref().unwrap().samples_ns),
+        Operation::EchoUnderLoad => {
+            observation.echo_under_load.as_ref().map_or(0, |echo| median(&echo.samples_ns).unwrap())
+        }
+        Operation::Answer => {
+            observation.answers.as_ref().map_or(0, |it| median(&it.delayed_ack_ns).unwrap())
+        }
+        Operation::Screenful => observation.screenful.as_ref().unwrap().elapsed_ns,
+        Operation::Transfer => at.map_or(0, |at| observation.transfers[at].elapsed_ns),
     }
 }
 
@@ -52,30 +56,31 @@ struct Score {
     trials: usize,
     first: usize,
     listed: usize,
-    instead: BTreeMap<String, usize>,
-    said_of_true: Vec<u64>,
+    named_instead: BTreeMap<String, usize>,
+    gain_percents: Vec<u64>,
     sentence: String,
 }
 
 /// Injects a cause into one session, and records the verdict.
-fn try_once(kind: Kind, size: usize, trip_ms: u64, seed: u64, score: &mut Score) {
-    let (planted, control) = plant(kind, size, trip_ms, seed);
-    let seen = planted.observe();
-    let said = causes(&seen);
+fn run_trial(kind: Kind, size: usize, trip_ms: u64, seed: u64, score: &mut Score) {
+    let (injected, control) = inject(kind, size, trip_ms, seed);
+    let observation = injected.observe();
+    let named = causes(&observation);
     score.trials += 1;
-    score.listed += usize::from(said.iter().any(|cause| cause.kind == kind));
-    let Some(first) = said.first().filter(|cause| cause.kind == kind) else {
-        let name = said.first().map_or("nothing", |cause| cause.kind.text());
+    score.listed += usize::from(named.iter().any(|cause| cause.kind == kind));
+    let Some(first) = named.first().filter(|cause| cause.kind == kind) else {
+        let name = named.first().map_or("nothing", |cause| cause.kind.text());
         let wrong = format!("{name} (size {size}, {trip_ms} ms)");
-        *score.instead.entry(wrong).or_default() += 1;
+        *score.named_instead.entry(wrong).or_default() += 1;
         return;
     };
     score.first += 1;
     score.sentence = first.sentence();
-    let at = seen.transfers.iter().position(|flow| flow.elapsed_ns == first.total_ns);
-    let [with, without] = [&seen, &control.observe()].map(|seen| whole_ns(seen, first, at));
-    let true_ns = with.saturating_sub(without);
-    score.said_of_true.push(first.gain_ns * 100 / true_ns.max(1));
+    let at = observation.transfers.iter().position(|flow| flow.elapsed_ns == first.total_ns);
+    let [with, without] =
+        [&observation, &control.observe()].map(|observation| total_time_ns(observation, first, at));
+    let actual_ns = with.saturating_sub(without);
+    score.gain_percents.push(first.gain_ns * 100 / actual_ns.max(1));
 }
 
 fn score(kind: Kind) -> Score {
@@ -83,19 +88,20 @@ fn score(kind: Kind) -> Score {
     for size in SIZES {
         for trip_ms in TRIPS_MS {
             for seed in SEEDS {
-                try_once(kind, size, trip_ms, seed, &mut score);
+                run_trial(kind, size, trip_ms, seed, &mut score);
             }
         }
     }
     score
 }
 
-/// Injected causes: the causes of a login's flows, keys and steps that a scene supports.
-const PLANTED: [Kind; 21] = [
+/// Injected causes: all causes of a login's flows, keys and steps that a simulated session can
+/// have.
+const INJECTED: [Kind; 21] = [
     Kind::NameServer,
     Kind::SlowPrompt,
     Kind::SlowLogin,
-    Kind::FarHost,
+    Kind::RemoteHost,
     Kind::Distance,
     Kind::LineRate,
     Kind::Queue,
@@ -112,51 +118,52 @@ const PLANTED: [Kind; 21] = [
     Kind::HalfDuplex,
     Kind::Terminal,
     Kind::Tls,
-    Kind::OwnProcessor,
+    Kind::LocalProcessor,
 ];
 
 #[test]
-fn of_the_planted_causes_all_but_one_are_named_first_in_nine_trials_of_ten() {
-    println!("planted                    first of   listed  gain said / true   named instead");
+fn all_but_one_injected_cause_are_named_first_in_nine_trials_of_ten() {
+    println!("injected                   first of   listed  gain named / true  named instead");
     let mut missed = Vec::new();
-    for kind in PLANTED {
+    for kind in INJECTED {
         let score = score(kind);
-        let ratio = median(&score.said_of_true).unwrap_or(0);
+        let ratio = median(&score.gain_percents).unwrap_or(0);
         println!(
             "{:24}  {:4} {:4}   {:4}    {ratio:4} %             {:?}",
             kind.text(),
             score.first,
             score.trials,
             score.listed,
-            score.instead,
+            score.named_instead,
         );
         println!("    {}", score.sentence);
         if score.first * 10 < score.trials * 9 {
             missed.push(kind);
         }
     }
-    println!("{} of {} named first in nine of ten", PLANTED.len() - missed.len(), PLANTED.len());
+    println!("{} of {} named first in nine of ten", INJECTED.len() - missed.len(), INJECTED.len());
     assert!(missed.len() <= 1, "{missed:?}");
 }
 
 #[test]
-fn where_nothing_is_wrong_nothing_is_named() {
+fn a_healthy_session_has_no_causes() {
     for trip_ms in TRIPS_MS {
         for seed in 1..=10 {
-            let scene = Scene::healthy(Duration::from_millis(trip_ms), seed);
-            let said = causes(&scene.observe());
-            assert_eq!(said, [], "{trip_ms} ms, seed {seed}");
+            let session = Session::healthy(Duration::from_millis(trip_ms), seed);
+            let named = causes(&session.observe());
+            assert_eq!(named, [], "{trip_ms} ms, seed {seed}");
         }
     }
 }
 
 #[test]
-fn a_sender_whose_originals_come_late_is_told_that_they_came_twice() {
-    let (planted, _) = plant(Kind::Reordering, 2, 4, 1);
-    let seen = planted.observe();
-    let upload = seen.transfers.last().unwrap();
+fn delayed_originals_are_reported_to_the_sender_as_duplicates() {
+    let (injected, _) = inject(Kind::Reordering, 2, 4, 1);
+    let observation = injected.observe();
+    let upload = observation.transfers.last().unwrap();
     let counts = &upload.counts;
-    let (again, told) = (counts.retransmissions.unwrap(), counts.duplicate_reports.unwrap());
+    let retransmitted = counts.retransmissions.unwrap();
+    let reported = counts.duplicate_reports.unwrap();
     // An acknowledgment reports only one of the duplicates that arrived since the previous one.
-    assert!(again > 5 && told * 2 >= again, "{counts:?}");
+    assert!(retransmitted > 5 && reported * 2 >= retransmitted, "{counts:?}");
 }

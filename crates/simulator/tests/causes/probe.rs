@@ -14,12 +14,12 @@ pub(crate) enum Stage {
     /// A TLS handshake in which the client computes for this time.
     Tls(Duration),
     Login,
-    /// This many keys, one at a time.
+    /// This many keys, each after the echo of the previous one.
     Echo(usize),
     /// This many keys at a steady pace.
     Train(usize),
     Screenful,
-    /// A file, with keys typed during it.
+    /// A file transfer, with keys typed during the transfer.
     Load {
         bytes: usize,
     },
@@ -34,7 +34,7 @@ pub(crate) enum Stage {
 
 /// Results of a stage.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct StageResult {
     pub(crate) began: Option<Instant>,
     pub(crate) ended: Option<Instant>,
     pub(crate) keys_ns: Vec<u64>,
@@ -46,31 +46,31 @@ pub(crate) struct Brought {
 pub(crate) struct Probe {
     stages: Vec<Stage>,
     at: usize,
-    pub(crate) brought: Vec<Brought>,
+    pub(crate) results: Vec<StageResult>,
     output: Vec<u8>,
     terminal: Terminal,
-    struck: Vec<Instant>,
+    typed_at: Vec<Instant>,
     echoed: usize,
     next_at: Option<Instant>,
     is_open: bool,
     wants_to_run: bool,
 }
 
-/// Interval between two keys, long enough that nothing of the first is in flight.
+/// Interval between two keys, long enough that no packet of the first key is in flight.
 const REST: Duration = Duration::from_millis(250);
 /// Interval between two keys of a fast typist.
 pub(crate) const PACE: Duration = Duration::from_millis(60);
 
 impl Probe {
     pub(crate) fn new(stages: Vec<Stage>) -> Self {
-        let brought = vec![Brought::default(); stages.len() + 1];
+        let results = vec![StageResult::default(); stages.len() + 1];
         Self {
             stages,
             at: 0,
-            brought,
+            results,
             output: Vec::new(),
             terminal: Terminal::new(80, 24),
-            struck: Vec::new(),
+            typed_at: Vec::new(),
             echoed: 0,
             next_at: None,
             is_open: false,
@@ -94,19 +94,21 @@ impl Probe {
         self.is_open
     }
 
-    fn now_of(&mut self) -> &mut Brought {
-        &mut self.brought[self.at]
+    fn current(&mut self) -> &mut StageResult {
+        &mut self.results[self.at]
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>) {
         let now = cx.meter.busy_until().max(cx.now);
-        self.now_of().began = Some(now);
-        (self.struck, self.echoed, self.next_at) = (Vec::new(), 0, None);
+        self.current().began = Some(now);
+        self.typed_at = Vec::new();
+        self.echoed = 0;
+        self.next_at = None;
         match self.stage() {
             Stage::Prompt | Stage::Done => {}
             Stage::Tls(_) => self.output.push(b'h'),
             Stage::Login => self.output.push(b'n'),
-            Stage::Echo(_) | Stage::Train(_) => self.strike(now),
+            Stage::Echo(_) | Stage::Train(_) => self.type_key(now),
             Stage::Screenful => self.output.push(b's'),
             Stage::Load { bytes } => {
                 self.announce(b'd', bytes);
@@ -126,17 +128,17 @@ impl Probe {
         self.output.extend(u32::try_from(bytes).unwrap().to_be_bytes());
     }
 
-    fn strike(&mut self, now: Instant) {
+    fn type_key(&mut self, now: Instant) {
         self.output.push(b'x');
-        self.struck.push(now);
+        self.typed_at.push(now);
         self.next_at = match self.stage() {
-            Stage::Train(count) if self.struck.len() < count => Some(now + PACE),
+            Stage::Train(count) if self.typed_at.len() < count => Some(now + PACE),
             _ => None,
         };
     }
 
     fn end(&mut self, cx: &mut Cx<'_>) {
-        self.now_of().ended = Some(cx.meter.busy_until().max(cx.now));
+        self.current().ended = Some(cx.meter.busy_until().max(cx.now));
         self.at += 1;
         // The server is idle before the next stage begins.
         self.next_at = Some(cx.now + REST);
@@ -145,15 +147,15 @@ impl Probe {
         }
     }
 
-    fn is_begun(&self) -> bool {
-        self.brought[self.at].began.is_some()
+    fn has_begun(&self) -> bool {
+        self.results[self.at].began.is_some()
     }
 
-    fn on_key(&mut self, painted: Instant) {
-        let struck = self.struck[self.echoed];
+    fn on_key(&mut self, displayed_at: Instant) {
+        let typed_at = self.typed_at[self.echoed];
         self.echoed += 1;
-        let ns = u64::try_from((painted - struck).as_nanos()).unwrap();
-        self.now_of().keys_ns.push(ns);
+        let ns = u64::try_from((displayed_at - typed_at).as_nanos()).unwrap();
+        self.current().keys_ns.push(ns);
     }
 }
 
@@ -165,32 +167,32 @@ impl Stream for Probe {
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         cx.meter.work(Work::TelnetByte, data.len());
-        let came_at = cx.now;
+        let arrived_at = cx.now;
         self.terminal.receive(data, cx);
-        let painted = cx.meter.busy_until().max(cx.now);
+        let displayed_at = cx.meter.busy_until().max(cx.now);
         let stage = self.stage();
-        let Some(began) = self.now_of().began else { return };
+        let Some(began) = self.current().began else { return };
         let keys = data.iter().filter(|byte| **byte == b'x').count();
         let others = data.len() - keys;
         if others > 0 {
-            let at_ns = u64::try_from((came_at - began).as_nanos()).unwrap();
+            let at_ns = u64::try_from((arrived_at - began).as_nanos()).unwrap();
             let arrival = Arrival { at_ns, bytes: others as u64 };
-            self.now_of().arrivals.push(arrival);
-            self.now_of().bytes += others;
+            self.current().arrivals.push(arrival);
+            self.current().bytes += others;
         }
         for _ in 0..keys {
-            self.on_key(painted);
+            self.on_key(displayed_at);
         }
-        let bytes = self.now_of().bytes;
+        let bytes = self.current().bytes;
         match stage {
             Stage::Prompt | Stage::Login | Stage::Upload { .. } => self.end(cx),
             Stage::Tls(own) if bytes >= 3_000 => self.next_at = Some(cx.now + own),
             Stage::Echo(count) | Stage::Train(count) if self.echoed >= count => self.end(cx),
             Stage::Echo(_) if keys > 0 => self.next_at = Some(cx.now + REST),
-            Stage::Screenful if bytes >= super::far::SCREEN_BYTES + 2 => self.end(cx),
+            Stage::Screenful if bytes >= super::login_server::SCREEN_BYTES + 2 => self.end(cx),
             Stage::Download { bytes: wanted } if bytes >= wanted => self.end(cx),
             Stage::Load { bytes: wanted } => {
-                if bytes >= wanted && self.echoed == self.struck.len() {
+                if bytes >= wanted && self.echoed == self.typed_at.len() {
                     self.end(cx);
                 } else if keys > 0 && bytes < wanted {
                     self.next_at = Some(cx.now + PACE);
@@ -226,13 +228,13 @@ impl Stream for Probe {
             return;
         }
         self.next_at = None;
-        if !self.is_begun() {
+        if !self.has_begun() {
             return self.begin(cx);
         }
         match self.stage() {
             Stage::Tls(_) => self.end(cx),
-            Stage::Echo(_) | Stage::Train(_) => self.strike(cx.now),
-            Stage::Load { bytes } if self.brought[self.at].bytes < bytes => self.strike(cx.now),
+            Stage::Echo(_) | Stage::Train(_) => self.type_key(cx.now),
+            Stage::Load { bytes } if self.results[self.at].bytes < bytes => self.type_key(cx.now),
             _ => {}
         }
     }

@@ -20,7 +20,7 @@ enum Mode {
     Echo,
 }
 
-/// The command line, as docs/benchmarks.md describes it.
+/// The command line, as docs/benchmarks/stack.md describes it.
 struct Options {
     interface: String,
     address: IpAddress,

@@ -1,7 +1,7 @@
 //! Processor time of a program and its descendants.
 //!
-//! A control group reports it to the microsecond. If none can be created, the figures are those of
-//! the process and its ended children, in hundredths of a second.
+//! A control group reports the time to the microsecond. If no control group can be created, the
+//! time is that of the process and its ended children, in hundredths of a second.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -17,9 +17,9 @@ const TICK_NS: u64 = 1_000_000_000 / TICKS;
 /// Source of the processor time.
 #[derive(Debug)]
 pub(super) enum Account {
-    /// A control group of its own, and the group from which its processes came.
-    Group { folder: PathBuf, from: PathBuf },
-    /// A process and its ended children, or only the latter.
+    /// A control group created for this account, and the original group of its processes.
+    Group { directory: PathBuf, from: PathBuf },
+    /// A process and its ended children, or without `with_itself` only the children.
     Process { id: u32, with_itself: bool },
 }
 
@@ -33,18 +33,18 @@ impl Account {
 
     fn open_group(name: &str, id: u32) -> Option<Self> {
         let from = own_group()?;
-        let folder = from.join(format!("{PREFIX}{}-{name}", process::id()));
-        fs::create_dir(&folder).ok()?;
-        let account = Self::Group { folder: folder.clone(), from };
-        fs::write(folder.join("cgroup.procs"), id.to_string()).ok()?;
-        used(&folder).ok()?;
+        let directory = from.join(format!("{PREFIX}{}-{name}", process::id()));
+        fs::create_dir(&directory).ok()?;
+        let account = Self::Group { directory: directory.clone(), from };
+        fs::write(directory.join("cgroup.procs"), id.to_string()).ok()?;
+        used(&directory).ok()?;
         Some(account)
     }
 
     /// Returns the processor time used so far, in nanoseconds.
     pub(super) fn nanos(&self) -> Result<u64> {
         match self {
-            Self::Group { folder, .. } => used(folder),
+            Self::Group { directory, .. } => used(directory),
             Self::Process { id, with_itself } => ticks(*id, *with_itself),
         }
     }
@@ -52,13 +52,13 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let Self::Group { folder, from } = self else { return };
+        let Self::Group { directory, from } = self else { return };
         // Remaining processes return to their former group. A group that stays costs almost no
         // memory.
-        for id in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines() {
+        for id in fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
             _ = fs::write(from.join("cgroup.procs"), id);
         }
-        _ = fs::remove_dir(folder);
+        _ = fs::remove_dir(directory);
     }
 }
 
@@ -81,8 +81,8 @@ fn own_group() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-fn used(folder: &Path) -> Result<u64> {
-    let text = fs::read_to_string(folder.join("cpu.stat"))?;
+fn used(directory: &Path) -> Result<u64> {
+    let text = fs::read_to_string(directory.join("cpu.stat"))?;
     let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
     let micros: u64 = micros.and_then(|number| number.parse().ok()).context("no account")?;
     Ok(micros * 1000)
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_has_used_is_in_the_account_of_its_parent() {
+    fn the_account_of_a_process_includes_its_children() {
         let account = Account::Process { id: process::id(), with_itself: false };
         let before = account.nanos().unwrap();
         let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_has_no_account() {
+    fn a_nonexistent_process_has_no_account() {
         assert!(Account::Process { id: u32::MAX, with_itself: true }.nanos().is_err());
     }
 }

@@ -1,18 +1,18 @@
 //! `bench files`: transfers of whole files with plumb and third-party programs at both ends.
 //!
-//! Every row transfers the same files with every server and every client program, interleaved. A
-//! time runs from the start of the client to its end. All files are in memory, so no disk is
-//! measured.
+//! Every row transfers the same files with every server and every client program, interleaved. Each
+//! measured time runs from the start of the client to its end. All files are in memory, so no disk
+//! is measured.
 //!
 //! All programs run with ordinary scheduling. In real time a process that waits for its child may
-//! spin forever: the kernel removes the child's `/proc` entry and waits for a process that is
-//! reading it, which the spinning process keeps from running.
+//! spin forever: the kernel removes the child's `/proc` entry, and to do so waits for a process
+//! that is reading the entry; the spinning process keeps that reader from running.
 
 mod account;
 mod ftp;
 mod tftp;
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::{Report, USAGE};
 use anyhow::{Result, bail};
 
@@ -58,7 +58,7 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
     }
     conditions.run_as_ordinary()?;
     let mut report = Report {
-        cast: Cast::Files,
+        program_set: ProgramSet::Files,
         title: "bench files: files by FTP and TFTP, ours and others".to_owned(),
         sections: Vec::new(),
         verdicts: Vec::new(),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_name_every_row_is_wanted() {
+    fn without_a_name_every_row_is_selected() {
         let some = Amount { rows: vec!["retr".to_owned()], ..Amount::default() };
         assert!(Amount::default().wants("stor") && some.wants("retr") && !some.wants("stor"));
     }

@@ -5,9 +5,9 @@
 //! buffered output is displayed, so each client is compared with inetutils telnet at the same
 //! server.
 
-use super::desk::Desk;
-use super::path::{INETUTILS, OURS, OURS_ON_TUN, Path};
-use crate::bench::conditions::{Cast, Conditions};
+use super::harness::Harness;
+use super::path::{INETUTILS, PLUMB, PLUMB_ON_TUN, Path};
+use crate::bench::conditions::{Conditions, ProgramSet};
 use crate::bench::driver::Session;
 use crate::bench::typing::Amount;
 use crate::bench::{Report, Section, Verdict};
@@ -25,16 +25,16 @@ const FLOOD_TIME: Duration = Duration::from_secs(2);
 /// Time after which the interrupt counts as ineffective; at 50 KB/s it corresponds to 6 MB of
 /// buffers.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(120);
-/// Largest accepted excess over inetutils telnet, in milliseconds.
+/// Largest accepted delay in excess of that of inetutils telnet, in milliseconds.
 const GOAL_MS: u64 = 200;
 
-/// Client and server of each path, and the path with which it is compared.
+/// Label of each path (client and server), and the label of the path with which it is compared.
 const PATHS: [(&str, Option<&str>); 6] = [
     (INETUTILS, None),
     ("plumb > inetutils", Some(INETUTILS)),
     ("inetutils > plumb", None),
-    (OURS, Some("inetutils > plumb")),
-    (OURS_ON_TUN, Some("inetutils > plumb")),
+    (PLUMB, Some("inetutils > plumb")),
+    (PLUMB_ON_TUN, Some("inetutils > plumb")),
     ("plumb > plumb, TLS", Some("inetutils > plumb")),
 ];
 
@@ -57,7 +57,7 @@ impl Measured {
         match self.median_ms() {
             Some(time) if time < limit_ms() => format!("{time}"),
             Some(_) => "never".to_owned(),
-            None => records::figures::UNKNOWN.to_owned(),
+            None => records::format::UNKNOWN.to_owned(),
         }
     }
 }
@@ -66,27 +66,29 @@ fn limit_ms() -> u64 {
     u64::try_from(INTERRUPT_LIMIT.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Measures all paths whose label contains one of `words`, or all, interleaved at each rate from
+/// Measures all paths whose label contains one of `filters`, or all, interleaved at each rate from
 /// `slowest` on, in bytes per second.
 pub(in crate::bench) fn run(
     conditions: &Conditions,
     amount: Amount,
-    words: &[String],
+    filters: &[String],
     slowest: u64,
 ) -> Result<Report> {
-    let mut desk = Desk::new(conditions.pinning())?;
-    let (mut paths, mut notes) = (Vec::new(), Vec::new());
+    let mut harness = Harness::new(conditions.pinning())?;
+    let mut paths = Vec::new();
+    let mut notes = Vec::new();
     for path in Path::all() {
-        let is_wanted = words.is_empty() || words.iter().any(|word| path.label.contains(word));
+        let is_wanted =
+            filters.is_empty() || filters.iter().any(|filter| path.label.contains(filter));
         if !is_wanted || !PATHS.iter().any(|(label, _)| *label == path.label) {
             continue;
         }
-        match desk.prepare(&path) {
+        match harness.prepare(&path) {
             Ok(()) => paths.push(path),
             Err(error) => notes.push(format!("Left out: {}: {error:#}.", path.label)),
         }
     }
-    ensure!(!paths.is_empty(), "no way to log in is left: {}", notes.join(" "));
+    ensure!(!paths.is_empty(), "no usable path is left: {}", notes.join(" "));
     let mut measured: Vec<Measured> = Vec::new();
     for rate in RATES.into_iter().filter(|rate| *rate >= slowest) {
         for path in &paths {
@@ -94,7 +96,7 @@ pub(in crate::bench) fn run(
         }
         for _ in 0..amount.rounds {
             for path in &paths {
-                let session = desk.open(path);
+                let session = harness.open(path);
                 let session = session.with_context(|| format!("cannot log in: {}", path.label))?;
                 let time = interrupt(session, rate)?;
                 let of = measured.iter_mut().find(|it| it.label == path.label && it.rate == rate);
@@ -134,7 +136,7 @@ fn report(paths: &[Path], measured: &[Measured], amount: Amount, notes: Vec<Stri
         format!("milliseconds from ^C to the prompt, medians of {} rounds", amount.rounds);
     Report {
         title: "bench flood: ^C while `yes` floods a slow display".into(),
-        cast: Cast::Login,
+        program_set: ProgramSet::Login,
         sections: vec![Section { heading, table, data }],
         verdicts: verdicts(measured),
         congestion: super::congestion(),
@@ -148,7 +150,7 @@ fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
     for ours in measured {
         let peer = PATHS.iter().find(|(label, _)| *label == ours.label).and_then(|(_, peer)| *peer);
         let Some(theirs) = peer.and_then(|peer| find(peer, ours.rate)) else { continue };
-        // An ineffective interrupt meets no goal, even if the peer's is ineffective too.
+        // An ineffective interrupt meets no goal, even if the peer's interrupt is ineffective too.
         let goal = (theirs.median_ms().unwrap_or(0) + GOAL_MS).min(limit_ms() - 1);
         verdicts.push(Verdict {
             what: format!("{} at {} KB/s", ours.label, ours.rate / 1000),

@@ -1,6 +1,6 @@
 //! The measured paths: a client and a server each.
 
-use super::folder::Folder;
+use super::temporary_directory::TemporaryDirectory;
 use crate::bench::telnetd::{Kind, Service, program, set_environment, shell};
 use crate::bench::typing::{Via, plumb};
 use anyhow::Result;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Client program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Near {
+pub(super) enum ClientProgram {
     /// telnet of GNU inetutils.
     Inetutils,
     /// telnet of busybox.
@@ -30,7 +30,7 @@ pub(super) enum Near {
 
 /// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Far {
+pub(super) enum ServerProgram {
     /// telnetd of GNU inetutils.
     Inetutils,
     /// telnetd of busybox.
@@ -53,93 +53,100 @@ pub(super) struct Path {
     /// Client, an arrow, and server.
     pub(super) label: &'static str,
     /// The client.
-    pub(super) near: Near,
+    pub(super) client: ClientProgram,
     /// The server.
-    pub(super) far: Far,
+    pub(super) server: ServerProgram,
 }
 
 impl Path {
     /// Returns all paths in the order of the report.
     pub(super) fn all() -> Vec<Self> {
-        let path = |label, near, far| Self { label, near, far };
+        let path = |label, client, server| Self { label, client, server };
         vec![
-            path("inetutils > inetutils", Near::Inetutils, Far::Inetutils),
-            path("busybox > busybox", Near::Busybox, Far::Busybox),
-            path("inetutils > busybox", Near::Inetutils, Far::Busybox),
-            path("plink > inetutils", Near::Plink, Far::Inetutils),
-            path(OURS, Near::Plumb(Via::Kernel), Far::Plumb),
-            path(OURS_ON_TUN, Near::Plumb(Via::Tun(0)), Far::Plumb),
-            path("plumb > inetutils", Near::Plumb(Via::Kernel), Far::Inetutils),
-            path("inetutils > plumb", Near::Inetutils, Far::Plumb),
-            path("plumb > plumb, TLS", Near::PlumbTls, Far::PlumbTls),
-            path("ssh > sshd", Near::Ssh, Far::Ssh),
-            path("mosh > mosh", Near::Mosh, Far::Mosh),
-            path(SOCAT, Near::Socat, Far::Socat),
+            path("inetutils > inetutils", ClientProgram::Inetutils, ServerProgram::Inetutils),
+            path("busybox > busybox", ClientProgram::Busybox, ServerProgram::Busybox),
+            path("inetutils > busybox", ClientProgram::Inetutils, ServerProgram::Busybox),
+            path("plink > inetutils", ClientProgram::Plink, ServerProgram::Inetutils),
+            path(PLUMB, ClientProgram::Plumb(Via::Kernel), ServerProgram::Plumb),
+            path(PLUMB_ON_TUN, ClientProgram::Plumb(Via::Tun(0)), ServerProgram::Plumb),
+            path("plumb > inetutils", ClientProgram::Plumb(Via::Kernel), ServerProgram::Inetutils),
+            path("inetutils > plumb", ClientProgram::Inetutils, ServerProgram::Plumb),
+            path("plumb > plumb, TLS", ClientProgram::PlumbTls, ServerProgram::PlumbTls),
+            path("ssh > sshd", ClientProgram::Ssh, ServerProgram::Ssh),
+            path("mosh > mosh", ClientProgram::Mosh, ServerProgram::Mosh),
+            path(SOCAT, ClientProgram::Socat, ServerProgram::Socat),
         ]
     }
 
     /// Returns whether client and server are third-party Telnet programs.
-    pub(super) fn is_telnet_of_others(&self) -> bool {
-        let near = matches!(self.near, Near::Inetutils | Near::Busybox | Near::Plink);
-        near && matches!(self.far, Far::Inetutils | Far::Busybox)
+    pub(super) fn is_third_party_telnet(&self) -> bool {
+        let is_third_party_client = matches!(
+            self.client,
+            ClientProgram::Inetutils | ClientProgram::Busybox | ClientProgram::Plink
+        );
+        is_third_party_client
+            && matches!(self.server, ServerProgram::Inetutils | ServerProgram::Busybox)
     }
 
     /// Returns whether the client prints all output of the server. mosh prints only the final state
     /// of the screen.
-    pub(super) fn shows_everything(&self) -> bool {
-        self.near != Near::Mosh
+    pub(super) fn displays_all_output(&self) -> bool {
+        self.client != ClientProgram::Mosh
     }
 }
 
 /// Label of the path with goals.
-pub(super) const OURS: &str = "plumb > plumb";
+pub(super) const PLUMB: &str = "plumb > plumb";
 /// Label of the path over plumb's own TCP/IP.
-pub(super) const OURS_ON_TUN: &str = "plumb, TUN > plumb";
-/// Label of the path that is a bare connection.
+pub(super) const PLUMB_ON_TUN: &str = "plumb, TUN > plumb";
+/// Label of the path over a bare TCP connection.
 pub(super) const SOCAT: &str = "socat > socat";
-/// Label of the reference for screenfuls and long texts.
+/// Label of the path to which screenfuls and long texts are compared.
 pub(super) const INETUTILS: &str = "inetutils > inetutils";
 
-impl Near {
-    /// Returns the client command that connects to `port`; `folder` holds the files it needs.
-    pub(super) fn command(&self, port: u16, folder: &Folder) -> Result<Command> {
+impl ClientProgram {
+    /// Returns the client command that connects to `port`; `directory` holds the files it needs.
+    pub(super) fn command(&self, port: u16, directory: &TemporaryDirectory) -> Result<Command> {
         let port = port.to_string();
         let (program, arguments) = match self {
             Self::Inetutils => {
                 let own = program("inetutils-telnet", "inetutils-telnet");
                 let own = own.or_else(|_| program("telnet", "inetutils-telnet"))?;
-                (own, words(&["127.0.0.1", &port]))
+                (own, os_strings(&["127.0.0.1", &port]))
             }
             Self::Busybox => {
-                (program("busybox", "busybox-static")?, words(&["telnet", "127.0.0.1", &port]))
+                (program("busybox", "busybox-static")?, os_strings(&["telnet", "127.0.0.1", &port]))
             }
             Self::Plink => (
                 program("plink", "putty-tools")?,
-                words(&["-telnet", "-no-antispoof", "-P", &port, "127.0.0.1"]),
+                os_strings(&["-telnet", "-no-antispoof", "-P", &port, "127.0.0.1"]),
             ),
             Self::Plumb(via) => {
-                (plumb()?, words(&["login", &via.host(), &port, "--via", &via.name()]))
+                (plumb()?, os_strings(&["login", &via.host(), &port, "--via", &via.name()]))
             }
-            Self::PlumbTls => (plumb()?, words(&["login", &format!("telnets://127.0.0.1:{port}")])),
-            Self::Ssh => (program("ssh", "openssh-client")?, folder.ssh_arguments(&port)),
+            Self::PlumbTls => {
+                (plumb()?, os_strings(&["login", &format!("telnets://127.0.0.1:{port}")]))
+            }
+            Self::Ssh => (program("ssh", "openssh-client")?, directory.ssh_arguments(&port)),
             Self::Socat => (
                 program("socat", "socat")?,
-                words(&["-,raw,echo=0", &format!("TCP:127.0.0.1:{port},nodelay")]),
+                os_strings(&["-,raw,echo=0", &format!("TCP:127.0.0.1:{port},nodelay")]),
             ),
-            Self::Mosh => (program("mosh-client", "mosh")?, words(&["127.0.0.1", &port])),
+            Self::Mosh => (program("mosh-client", "mosh")?, os_strings(&["127.0.0.1", &port])),
         };
         let mut command = Command::new(program);
         command.args(arguments);
         set_environment(&mut command);
         // Known certificates are read from and written to the bench's directory only.
-        command.env("XDG_STATE_HOME", &folder.path);
+        command.env("XDG_STATE_HOME", &directory.path);
         Ok(command)
     }
 }
 
-impl Far {
-    /// Returns how the server is started with a connection, or `None` if it listens itself.
-    pub(super) fn service(self, folder: &Folder) -> Result<Option<Service>> {
+impl ServerProgram {
+    /// Returns the command that starts the server on a connection, or `None` if the server listens
+    /// itself.
+    pub(super) fn service(self, directory: &TemporaryDirectory) -> Result<Option<Service>> {
         let shell = shell();
         let service = match self {
             Self::Inetutils => Kind::Inetutils.service(&shell)?,
@@ -147,12 +154,12 @@ impl Far {
             Self::Ssh => Service {
                 name: "sshd".to_owned(),
                 program: program("sshd", "openssh-server")?,
-                arguments: folder.prepare_ssh()?,
+                arguments: directory.prepare_ssh()?,
             },
             Self::Socat => Service {
                 name: "socat".to_owned(),
                 program: program("socat", "socat")?,
-                arguments: words(&[
+                arguments: os_strings(&[
                     "FD:0,nodelay",
                     &format!("EXEC:{} -i,pty,setsid,ctty,stderr", shell.display()),
                 ]),
@@ -163,9 +170,9 @@ impl Far {
     }
 }
 
-/// Converts `words` to arguments.
-pub(super) fn words(words: &[&str]) -> Vec<OsString> {
-    words.iter().map(OsString::from).collect()
+/// Converts `os_strings` to arguments.
+pub(super) fn os_strings(os_strings: &[&str]) -> Vec<OsString> {
+    os_strings.iter().map(OsString::from).collect()
 }
 
 #[cfg(test)]
@@ -173,17 +180,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ways_with_goals_are_among_all() {
+    fn all_paths_include_those_with_goals() {
         let all = Path::all();
-        for label in [OURS, OURS_ON_TUN, SOCAT, INETUTILS] {
+        for label in [PLUMB, PLUMB_ON_TUN, SOCAT, INETUTILS] {
             assert_eq!(all.iter().filter(|path| path.label == label).count(), 1, "{label}");
         }
     }
 
     #[test]
-    fn a_way_with_anything_of_ours_is_none_of_the_others() {
+    fn a_path_with_a_plumb_program_is_not_third_party() {
         let all = Path::all();
-        let others: Vec<_> = all.iter().filter(|path| path.is_telnet_of_others()).collect();
+        let others: Vec<_> = all.iter().filter(|path| path.is_third_party_telnet()).collect();
         assert_eq!(others.len(), 4);
         assert!(others.iter().all(|path| !path.label.contains("plumb")));
     }

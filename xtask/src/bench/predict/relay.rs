@@ -21,25 +21,26 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
         let port = listener.local_addr()?.port();
         thread::spawn(move || {
-            for near in listener.incoming().flatten() {
+            for client in listener.incoming().flatten() {
                 // If the server cannot be reached, the client sees its connection close.
-                _ = relay(&near, to, delay);
+                _ = relay(&client, to, delay);
             }
         });
         Ok(Self { port })
     }
 }
 
-fn relay(near: &TcpStream, to: u16, delay: Duration) -> std::io::Result<()> {
-    let far = TcpStream::connect(("127.0.0.1", to))?;
-    near.set_nodelay(true)?;
-    far.set_nodelay(true)?;
-    carry(near.try_clone()?, far.try_clone()?, delay);
-    carry(far, near.try_clone()?, delay);
+fn relay(client: &TcpStream, to: u16, delay: Duration) -> std::io::Result<()> {
+    let server = TcpStream::connect(("127.0.0.1", to))?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    carry(client.try_clone()?, server.try_clone()?, delay);
+    carry(server, client.try_clone()?, delay);
     Ok(())
 }
 
-/// Carries one direction in two threads, so that no piece waits for the delay of the one before.
+/// Carries one direction in two threads, so that no piece waits for the delay of the previous
+/// piece.
 fn carry(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -68,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out_both_ways() {
+    fn bytes_are_relayed_both_ways() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
         let relay = Relay::open(port, Duration::from_millis(1)).unwrap();
-        let mut near = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
-        let (mut far, _) = server.accept().unwrap();
-        near.write_all(b"key").unwrap();
+        let mut client = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
+        let (mut server, _) = server.accept().unwrap();
+        client.write_all(b"key").unwrap();
         let mut buffer = [0; 3];
-        far.read_exact(&mut buffer).unwrap();
-        far.write_all(&buffer).unwrap();
-        near.read_exact(&mut buffer).unwrap();
+        server.read_exact(&mut buffer).unwrap();
+        server.write_all(&buffer).unwrap();
+        client.read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"key");
     }
 }

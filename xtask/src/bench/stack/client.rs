@@ -13,7 +13,7 @@ use std::net::TcpStream;
 /// Congestion control of both ends of the kernel's connections.
 pub(super) const CONGESTION_CONTROL: &str = "cubic";
 /// Time without an answer after which a server has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes per system call of a bulk transfer.
 pub(super) const PIECE_BYTES: usize = 128 * 1024;
 
@@ -40,13 +40,13 @@ pub(super) struct Bulk {
 /// Round-trip times of a byte through the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Echo {
-    /// Least round-trip time.
+    /// Shortest round-trip time.
     pub(super) least_ns: u64,
-    /// Median.
+    /// Median round-trip time.
     pub(super) p50_ns: u64,
-    /// 90th percentile.
+    /// 90th percentile of the round-trip time.
     pub(super) p90_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile of the round-trip time.
     pub(super) p99_ns: u64,
 }
 
@@ -62,12 +62,12 @@ impl Echo {
 }
 
 /// Connects to `server`.
-pub(super) fn call(server: &Server) -> Result<TcpStream> {
+pub(super) fn connect(server: &Server) -> Result<TcpStream> {
     let stream = connect_with_congestion_control(server.address(), CONGESTION_CONTROL);
     let stream = stream.context("the server does not answer")?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -86,7 +86,7 @@ pub(super) fn bulk(
     warm_up: Duration,
     window: Duration,
 ) -> Result<Bulk> {
-    let mut stream = call(server)?;
+    let mut stream = connect(server)?;
     let clock = Monotonic::start();
     let mut piece = vec![0; PIECE_BYTES];
     let mut received = 0;
@@ -128,19 +128,19 @@ fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
 
 /// Sends one byte back and forth `count` times. With `spins` the client polls instead of sleeping.
 pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
-    let mut stream = call(server)?;
+    let mut stream = connect(server)?;
     let clock = Monotonic::start();
     // The first echoes run with cold caches.
     for _ in 0..count / 20 {
-        once(&mut stream, &clock)?;
+        echo_byte(&mut stream, &clock)?;
     }
     stream.set_nonblocking(spins)?;
-    let samples: Result<Vec<u64>> = (0..count).map(|_| once(&mut stream, &clock)).collect();
+    let samples: Result<Vec<u64>> = (0..count).map(|_| echo_byte(&mut stream, &clock)).collect();
     Echo::of(&samples?).context("no sample")
 }
 
 /// Sends one byte, waits for its echo, and returns the time in nanoseconds.
-fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
+fn echo_byte(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
     let mut byte = [0; 1];
     let sent_at = clock.now();
     stream.write_all(b"x")?;
@@ -150,7 +150,7 @@ fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
             Ok(_) => anyhow::bail!("the server has closed the connection"),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let waited = clock.now() - sent_at;
-                ensure!(waited < PATIENCE, "no echo for {} s", PATIENCE.as_secs());
+                ensure!(waited < ANSWER_TIMEOUT, "no echo for {} s", ANSWER_TIMEOUT.as_secs());
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
@@ -160,37 +160,43 @@ fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
 
 /// Measurements of a server with many idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Crowd {
+pub(super) struct IdleConnections {
     /// Number of connections.
     pub(super) connections: usize,
     /// Resident memory of the server.
     pub(super) resident_bytes: u64,
-    /// Average time to connect and exchange one byte, since the previous step.
+    /// Average time to connect and exchange one byte, over the connections opened since the
+    /// previous step.
     pub(super) connect_ns: u64,
-    /// Median echo, each on a different connection.
+    /// Median echo time when consecutive echoes use different connections.
     pub(super) each_p50_ns: u64,
-    /// Median echo, always on the same connection.
+    /// Median echo time when all echoes use the same connection.
     pub(super) same_p50_ns: u64,
 }
 
 /// Opens connections up to each of `steps`, exchanges a byte on each, and measures at each step.
-pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Vec<Crowd>> {
+pub(super) fn idle_connections(
+    server: &Server,
+    steps: &[usize],
+    count: usize,
+) -> Result<Vec<IdleConnections>> {
     let clock = Monotonic::start();
     let mut streams: Vec<TcpStream> = Vec::new();
-    let mut crowds = Vec::new();
+    let mut idle_connections = Vec::new();
     for step in steps {
-        let began = clock.now();
+        let started_at = clock.now();
         let missing = step.saturating_sub(streams.len()).max(1) as u64;
         while streams.len() < *step {
-            let mut stream = call(server)?;
-            once(&mut stream, &clock).with_context(|| format!("connection {}", streams.len()))?;
+            let mut stream = connect(server)?;
+            echo_byte(&mut stream, &clock)
+                .with_context(|| format!("connection {}", streams.len()))?;
             streams.push(stream);
         }
-        let connect_ns = nanos(clock.now() - began) / missing;
+        let connect_ns = nanos(clock.now() - started_at) / missing;
         let resident_bytes = server.resident_bytes()?;
         let each = turns(&mut streams, count, &clock)?;
         let same = turns(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
-        crowds.push(Crowd {
+        idle_connections.push(IdleConnections {
             connections: *step,
             resident_bytes,
             connect_ns,
@@ -198,20 +204,22 @@ pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Ve
             same_p50_ns: same,
         });
     }
-    Ok(crowds)
+    Ok(idle_connections)
 }
 
-/// Sends a byte on one stream after the other, and returns the median time.
+/// Measures echoes of one byte on one stream after the other, and returns the median time.
 ///
-/// Of many streams only every nth is used, so that each is used again before the 40 ms timer of its
-/// delayed acknowledgment expires in the client's kernel. Otherwise that acknowledgment alone would
-/// wake the server, and the figure would show its cost instead of the cost of many connections.
+/// If there are many streams, only every nth is used, so that each used stream gets its next byte
+/// before the 40 ms timer of its delayed acknowledgment expires in the client's kernel. Otherwise a
+/// separate acknowledgment would wake the server, and the time would include that cost in addition
+/// to the cost of many connections.
 fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
-    let (until, step) = (clock.now() + TURNS_MAX, streams.len().div_ceil(IN_TURN).max(1));
+    let until = clock.now() + TURNS_MAX;
+    let step = streams.len().div_ceil(IN_TURN).max(1);
     let mut samples = Vec::with_capacity(count);
     while samples.len() < count && clock.now() < until {
         for stream in streams.iter_mut().step_by(step).take(count - samples.len()) {
-            samples.push(once(stream, clock)?);
+            samples.push(echo_byte(stream, clock)?);
         }
     }
     percentile(&samples, 50).context("no sample")
@@ -219,7 +227,7 @@ fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u
 
 /// Maximum number of connections used in turn.
 const IN_TURN: usize = 1_000;
-/// Time limit for starting another pass over the connections, for slow servers.
+/// Time after which no further pass over the connections starts; only slow servers reach it.
 const TURNS_MAX: Duration = Duration::from_secs(3);
 
 fn nanos(time: Duration) -> u64 {
@@ -231,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bulk_is_what_arrived_between_two_marks() {
+    fn bulk_figures_cover_the_data_between_two_marks() {
         let mark = |seconds, bytes, processor_ns| Mark {
             at: Instant::ZERO + Duration::from_secs(seconds),
             bytes,

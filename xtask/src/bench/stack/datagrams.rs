@@ -1,16 +1,16 @@
-//! Datagrams of one size in both directions, for servers that handle several as one packet and for
-//! those that handle them individually.
+//! Datagrams of one size in both directions, for servers that handle several datagrams as one
+//! packet and for servers that handle each datagram individually.
 //!
-//! UDP has no window, so the two ends keep one of [`WINDOW`] bursts of [`BURST`] datagrams each.
-//! Towards a server, the server reports the number of received datagrams once per burst. From a
-//! server, the client requests each burst. A burst that does not arrive within [`PATIENCE`] counts
-//! as lost. The kernel's sockets split and coalesce datagrams where possible (`UDP_SEGMENT`,
-//! `UDP_GRO`).
+//! UDP has no window, so the client limits the outstanding datagrams to [`WINDOW`] bursts of
+//! [`BURST`] datagrams each. Towards a server, the server reports the number of received datagrams
+//! once per burst. From a server, the client requests each burst. A burst that does not arrive
+//! within [`LOSS_TIMEOUT`] counts as lost. The kernel's sockets split and coalesce datagrams where
+//! possible (`UDP_SEGMENT`, `UDP_GRO`).
 
-use super::arguments::Arguments;
 use super::client::Direction;
 use super::rows::Side;
 use super::server::{Mode, PORT, Server};
+use super::server_arguments::Arguments;
 use anyhow::{Context, Result, ensure};
 use os::clock::{Monotonic, process_cpu_time};
 use os::datagram::{DatagramSocket, Inbox};
@@ -31,8 +31,8 @@ const BURST: usize = 44;
 /// Maximum number of outstanding bursts.
 const WINDOW: u64 = 4;
 /// Time after which outstanding datagrams count as lost.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// Receive buffer of a kernel socket, in the kernel's accounting.
+const LOSS_TIMEOUT: Duration = Duration::from_millis(20);
+/// Receive buffer of a kernel socket, bytes, including the kernel's overhead per packet.
 const ROOM_BYTES: usize = 8 << 20;
 const BURST_BYTES: usize = BURST * SIZE.get() as usize;
 /// Number of consecutive lost bursts after which a run has failed.
@@ -45,12 +45,12 @@ struct Client {
     inbox: Inbox,
     data: Vec<u8>,
     lens: Vec<usize>,
-    /// Datagrams sent or requested.
-    begun: u64,
-    /// Datagrams that have arrived.
+    /// Number of datagrams sent or requested, without those counted as lost.
+    expected: u64,
+    /// Number of datagrams that have arrived at the receiver.
     arrived: u64,
     lost: u64,
-    lost_in_a_row: u32,
+    consecutive_losses: u32,
 }
 
 /// State of a flow at one moment.
@@ -76,10 +76,10 @@ pub(super) fn flow(
         inbox: Inbox::default(),
         data: vec![0; BURST_BYTES],
         lens: vec![SIZE.get().into(); BURST],
-        begun: 0,
+        expected: 0,
         arrived: 0,
         lost: 0,
-        lost_in_a_row: 0,
+        consecutive_losses: 0,
     };
     let clock = Monotonic::start();
     let mut run_until = |until: Instant| -> Result<(Mark, u64)> {
@@ -104,45 +104,45 @@ fn figure(start: Mark, end: Mark, lost: u64) -> Option<Side> {
 
 impl Client {
     fn turn(&mut self, direction: Direction, clock: &Monotonic) -> Result<()> {
-        while self.begun.saturating_sub(self.arrived) < WINDOW * BURST as u64 {
+        while self.expected.saturating_sub(self.arrived) < WINDOW * BURST as u64 {
             match direction {
                 Direction::In => self.send_burst()?,
                 Direction::Out => {
                     self.socket.send(b"x", &[1], self.server)?;
-                    self.begun += BURST as u64;
+                    self.expected += BURST as u64;
                 }
             }
         }
         let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
-        wait(&mut descriptors, clock, Some(clock.now() + PATIENCE))?;
+        wait(&mut descriptors, clock, Some(clock.now() + LOSS_TIMEOUT))?;
         let before = self.arrived;
         match self.socket.receive(&mut self.inbox) {
-            Ok(_) => self.take(direction),
+            Ok(_) => self.count_received(direction),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),
         }
         if self.arrived > before {
-            self.lost_in_a_row = 0;
+            self.consecutive_losses = 0;
         } else {
-            self.lost_in_a_row += 1;
-            ensure!(self.lost_in_a_row < LOST_MAX, "nothing comes any more");
-            self.lost += self.begun.saturating_sub(self.arrived);
-            self.begun = self.arrived;
+            self.consecutive_losses += 1;
+            ensure!(self.consecutive_losses < LOST_MAX, "no more datagrams arrive");
+            self.lost += self.expected.saturating_sub(self.arrived);
+            self.expected = self.arrived;
         }
         Ok(())
     }
 
     fn send_burst(&mut self) -> Result<()> {
         match self.socket.send(&self.data, &self.lens, self.server) {
-            Ok(sent) => self.begun += sent as u64,
+            Ok(sent) => self.expected += sent as u64,
             // The interface queue is full: count the burst as outstanding.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.begun += BURST as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.expected += BURST as u64,
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn take(&mut self, direction: Direction) {
+    fn count_received(&mut self, direction: Direction) {
         for datagram in self.inbox.datagrams() {
             self.arrived = match direction {
                 Direction::In => {
@@ -155,12 +155,12 @@ impl Client {
     }
 }
 
-/// State about the client that both kinds of servers keep.
+/// Counts that a server keeps for its client, used by the kernel server and by plumb's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ledger {
-    taken: u64,
-    told: u64,
-    /// Requested bytes that are not yet sent.
+    received: u64,
+    reported: u64,
+    /// Number of requested bytes that have not been sent yet.
     owed_bytes: usize,
 }
 
@@ -169,26 +169,27 @@ impl Ledger {
     fn note(&mut self, mode: Mode, count: usize) {
         match mode {
             Mode::DatagramSource => self.owed_bytes += count * BURST_BYTES,
-            _ => self.taken += count as u64,
+            _ => self.received += count as u64,
         }
     }
 
     /// Returns the count to report to the client, if a report is due.
-    fn news(&self) -> Option<[u8; 8]> {
-        (self.taken - self.told >= BURST as u64).then(|| self.taken.to_be_bytes())
+    fn pending_report(&self) -> Option<[u8; 8]> {
+        (self.received - self.reported >= BURST as u64).then(|| self.received.to_be_bytes())
     }
 
-    fn has_told(&mut self) {
-        self.told = self.taken;
+    fn mark_reported(&mut self) {
+        self.reported = self.received;
     }
 }
 
 /// Serves on the kernel's sockets until standard input ends.
 pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
-    let (place, mode) = ((arguments.address()?, PORT).into(), arguments.mode()?);
+    let place = (arguments.address()?, PORT).into();
+    let mode = arguments.mode()?;
     let socket = DatagramSocket::bind(place)?;
     socket.set_receive_buffer(ROOM_BYTES)?;
-    // A failed exchange is reported by the client, which gets no answer.
+    // If the exchange fails, the client gets no answer and reports an error.
     thread::spawn(move || exchange(&socket, mode));
     let mut output = std::io::stdout();
     writeln!(output, "ready")?;
@@ -198,8 +199,11 @@ pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
 }
 
 fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
-    let (clock, mut inbox, mut ledger) = (Monotonic::start(), Inbox::default(), Ledger::default());
-    let (data, lens) = (vec![0; BURST_BYTES], vec![usize::from(SIZE.get()); BURST]);
+    let clock = Monotonic::start();
+    let mut inbox = Inbox::default();
+    let mut ledger = Ledger::default();
+    let data = vec![0; BURST_BYTES];
+    let lens = vec![usize::from(SIZE.get()); BURST];
     loop {
         wait(&mut [PollFd::new(socket, PollFlags::IN)], &clock, None)?;
         if socket.receive(&mut inbox).is_err() {
@@ -211,9 +215,9 @@ fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
             client = Some(datagram.from);
         }
         let Some(client) = client else { continue };
-        if let Some(news) = ledger.news() {
-            socket.send(&news, &[news.len()], client)?;
-            ledger.has_told();
+        if let Some(pending_report) = ledger.pending_report() {
+            socket.send(&pending_report, &[pending_report.len()], client)?;
+            ledger.mark_reported();
         }
         while ledger.owed_bytes > 0 {
             // A burst that does not fit is lost, and the client detects it.
@@ -236,17 +240,20 @@ pub(super) struct Datagrams {
 impl Datagrams {
     /// Binds the socket of a station.
     pub(super) fn bind(mode: Mode, layers: &mut Layers, cx: &mut Cx<'_>) -> Result<Self> {
-        let socket = layers.udp.bind(PORT, cx).ok().context("nobody can bind the port")?;
+        let socket =
+            layers.udp.bind(PORT, cx).ok().context("cannot bind the port: it is in use")?;
         layers.udp.set_takes_segments(socket, true);
-        let (client, ledger, data) = (None, Ledger::default(), vec![0; BURST_BYTES]);
+        let client = None;
+        let ledger = Ledger::default();
+        let data = vec![0; BURST_BYTES];
         Ok(Self { socket, mode, client, ledger, data })
     }
 
-    fn take(&mut self, layers: &mut Layers) {
+    fn count_received(&mut self, layers: &mut Layers) {
         while let Some(waiting) = layers.udp.waiting(self.socket) {
             let size = usize::from(waiting.segment_size).max(1);
-            let is_one = waiting.segment_size == 0;
-            let count = if is_one { 1 } else { waiting.data.len().div_ceil(size) };
+            let is_single = waiting.segment_size == 0;
+            let count = if is_single { 1 } else { waiting.data.len().div_ceil(size) };
             self.client = Some(waiting.source);
             layers.udp.drop_first(self.socket, count, &mut layers.pool);
             self.ledger.note(self.mode, count);
@@ -260,12 +267,12 @@ impl Application for Datagrams {
     }
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        self.take(layers);
+        self.count_received(layers);
         let Some(client) = self.client else { return };
-        if let Some(news) = self.ledger.news()
-            && layers.send_to(self.socket, &news, client, cx).is_ok()
+        if let Some(pending_report) = self.ledger.pending_report()
+            && layers.send_to(self.socket, &pending_report, client, cx).is_ok()
         {
-            self.ledger.has_told();
+            self.ledger.mark_reported();
         }
         while self.ledger.owed_bytes > 0 {
             // Send the rest of a partially sent burst first, so that later sends are whole bursts.
@@ -288,18 +295,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_told_once_for_each_burst() {
+    fn reports_are_sent_once_per_burst() {
         let mut ledger = Ledger::default();
         ledger.note(Mode::DatagramSink, BURST - 1);
-        assert_eq!(ledger.news(), None);
+        assert_eq!(ledger.pending_report(), None);
         ledger.note(Mode::DatagramSink, 2);
-        assert_eq!(ledger.news(), Some(45_u64.to_be_bytes()));
-        ledger.has_told();
-        assert_eq!(ledger.news(), None);
+        assert_eq!(ledger.pending_report(), Some(45_u64.to_be_bytes()));
+        ledger.mark_reported();
+        assert_eq!(ledger.pending_report(), None);
     }
 
     #[test]
-    fn a_flow_is_what_arrived_between_two_marks() {
+    fn flow_figures_cover_the_datagrams_between_two_marks() {
         let mark = |seconds, arrived, processor_ns| Mark {
             at: Instant::ZERO + Duration::from_secs(seconds),
             arrived,

@@ -1,11 +1,12 @@
 //! The server on the kernel's sockets: the reference of every ratio.
 //!
-//! It has a blocking thread per connection, which gives the kernel's fastest echo.
+//! The server has a blocking thread per connection: with the kernel's sockets, no other design
+//! echoes faster.
 
-use super::arguments::Arguments;
 use super::client::{CONGESTION_CONTROL, PIECE_BYTES};
 use super::datagrams;
 use super::server::{Mode, PORT};
+use super::server_arguments::Arguments;
 use anyhow::{Context, Result};
 use os::clock::process_cpu_time;
 use os::socket::set_congestion_control;
@@ -19,7 +20,8 @@ const ECHO_BYTES: usize = 4096;
 
 /// Serves according to the command line until standard input ends.
 pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
-    let (address, mode) = (arguments.address()?, arguments.mode()?);
+    let address = arguments.address()?;
+    let mode = arguments.mode()?;
     if mode.is_of_datagrams() {
         return datagrams::serve_kernel(arguments);
     }
@@ -29,7 +31,7 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
         for stream in listener.incoming().flatten() {
             let thread = thread::Builder::new().stack_size(STACK_BYTES);
-            // A connection that fails or gets no thread is reported by the client.
+            // If a connection fails or no thread can be started, the client reports an error.
             _ = thread.spawn(move || exchange(stream, mode, spins));
         }
     })?;
@@ -65,7 +67,7 @@ fn exchange(mut stream: TcpStream, mode: Mode, spins: bool) -> std::io::Result<(
 mod tests {
     use super::*;
 
-    fn called(mode: Mode, spins: bool) -> TcpStream {
+    fn connected(mode: Mode, spins: bool) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
@@ -74,9 +76,9 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_sends_back_what_comes_whether_it_sleeps_or_not() {
+    fn an_echo_server_returns_received_data_with_and_without_spinning() {
         for spins in [false, true] {
-            let mut client = called(Mode::Echo, spins);
+            let mut client = connected(Mode::Echo, spins);
             client.write_all(b"there and back").unwrap();
             let mut answer = [0; 14];
             client.read_exact(&mut answer).unwrap();
@@ -85,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn a_source_sends_without_being_asked() {
+    fn a_source_sends_without_a_request() {
         let mut piece = [1; 1000];
-        called(Mode::Source, false).read_exact(&mut piece).unwrap();
+        connected(Mode::Source, false).read_exact(&mut piece).unwrap();
         assert_eq!(piece, [0; 1000]);
     }
 
     #[test]
-    fn a_sink_says_nothing_and_ends_with_its_client() {
-        let mut client = called(Mode::Sink, false);
+    fn a_sink_sends_nothing_and_closes_after_its_client() {
+        let mut client = connected(Mode::Sink, false);
         client.write_all(&[0; 100_000]).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);

@@ -1,45 +1,45 @@
-//! `bench stack`: a TCP implementation on one machine, compared with the kernel's and with other
-//! stacks.
+//! `bench stack`: plumb's TCP on one machine, compared with the kernel's TCP and with other
+//! user-space stacks.
 //!
-//! The client always uses the kernel's sockets; the servers differ. Both ends share one processor
-//! and have real-time priority, so that the cost of the stack is measured and not the scheduling.
-//! All servers are measured alternately in every round, and ratios to the kernel are taken within a
-//! round. Each figure uses a newly started server.
+//! The client always uses the kernel's sockets; the servers differ. Client and server share one
+//! processor and have real-time priority, so that the figures show the cost of the stack and not of
+//! scheduling. All servers are measured alternately in every round, and ratios to the kernel are
+//! taken within a round. A new server process is started for each figure.
 
-mod arguments;
-mod aside;
 mod client;
 mod datagrams;
 mod kernel;
-mod network;
+mod kernel_comparison;
 mod ours;
-mod peers;
-mod report;
 mod rounds;
 mod rows;
 mod server;
+mod server_arguments;
+mod server_networks;
+mod stack_report;
 mod streams;
+mod user_space_stacks;
 
 use super::conditions::Conditions;
 use anyhow::{Context, Result, bail, ensure};
-use arguments::Arguments;
 use client::Direction;
-use network::{Attachment, Networks};
 use os::schedule;
-use peers::Peer;
 use protocols::time::Duration;
 use rounds::{Results, Round};
-use server::{Contender, Manner, Mode, Server};
+use server::{Contender, Mode, Server, ServerOptions};
+use server_arguments::Arguments;
+use server_networks::{Attachment, Networks};
 use std::path::{Path, PathBuf};
+use user_space_stacks::Peer;
 
 pub(super) const USAGE: &str = "\
 usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--figures NAME] [--json]
 
-  --quick        2 short rounds; a peer that is not built yet is left out
-  --rounds N     rounds, of which medians are taken (default 5, at least 1)
-  --only NAME    beside the kernel only the servers whose name begins so; may be repeated
-  --figures NAME servers, datagrams or processors; may be repeated (default all of them)
-  --json         all data as JSON instead of tables";
+  --quick        run 2 short rounds; omit peers that have not been built yet
+  --rounds N     number of rounds, over which medians are taken (default 5, at least 1)
+  --only NAME    measure only the kernel and servers whose name begins with NAME; may be repeated
+  --figures NAME servers, datagrams or processors; may be repeated (default: all three)
+  --json         print all data as JSON instead of tables";
 
 /// Options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,10 @@ struct Options {
     as_json: bool,
 }
 
-/// Subject of the tables.
+/// Group of figures that `--figures` selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figures {
-    /// One stream, one byte, and idle connections, for every server.
+    /// Bulk data on one stream, echoes of one byte, and idle connections, for every server.
     Servers,
     /// Datagrams, for plumb and the kernel.
     Datagrams,
@@ -76,7 +76,7 @@ struct Amount {
     warm_up: Duration,
     window: Duration,
     echoes: usize,
-    crowd: &'static [usize],
+    idle_connections: &'static [usize],
 }
 
 impl Amount {
@@ -84,40 +84,45 @@ impl Amount {
         warm_up: Duration::from_millis(300),
         window: Duration::from_millis(600),
         echoes: 20_000,
-        crowd: &[1, 1_000, 10_000],
+        idle_connections: &[1, 1_000, 10_000],
     };
     const QUICK: Self = Self {
         warm_up: Duration::from_millis(100),
         window: Duration::from_millis(200),
         echoes: 4_000,
-        crowd: &[1, 1_000],
+        idle_connections: &[1, 1_000],
     };
 }
 
 /// Runs all possible measurements, and prints the report.
 pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
-    let root = root.canonicalize().context("the project's folder is not there")?;
-    let (contenders, said) = contenders(&root, &options)?;
+    let root = root.canonicalize().context("the project's directory does not exist")?;
+    let (contenders, peer_notes) = contenders(&root, &options)?;
     let conditions = Conditions::set(false)?;
     conditions.run_in_real_time()?;
     let amount = if options.is_quick { Amount::QUICK } else { Amount::FULL };
-    let most = amount.crowd.iter().copied().max().unwrap_or(1) as u64;
-    os::process::allow_descriptors(most + 100).context("too few descriptors are allowed")?;
+    let maximum = amount.idle_connections.iter().copied().max().unwrap_or(1) as u64;
+    os::process::allow_descriptors(maximum + 100).context("too few descriptors are allowed")?;
     let networks = Networks::make()?;
-    let queues = entry("plumb-queues", own("plumb")?)?;
+    let queues = entry("plumb-queues", own_command("plumb")?)?;
     for contender in contenders.iter().chain([&queues]) {
         networks.attach(contender.number, contender.attachment)?;
     }
     let has = |figures| options.figures.contains(&figures);
     let rounds = if has(Figures::Servers) { options.rounds } else { 0 };
     let results = measure(&contenders, &networks, &amount, &conditions, rounds)?;
-    let mut report = report::report(&contenders, &results, said, &amount, options.rounds);
+    let mut report =
+        stack_report::report(&contenders, &results, peer_notes, &amount, options.rounds);
     if rounds == 0 {
         report.sections.clear();
     }
     let of_ours = contenders.iter().chain([&queues]).cloned().collect::<Vec<_>>();
-    let bench = aside::Aside { contenders: &of_ours, networks: &networks, amount: &amount };
+    let bench = kernel_comparison::KernelComparison {
+        contenders: &of_ours,
+        networks: &networks,
+        amount: &amount,
+    };
     if has(Figures::Datagrams) {
         report.sections.push(bench.datagrams(options.rounds, &mut report.notes)?);
     }
@@ -137,7 +142,8 @@ pub(super) fn serve(arguments: &[&str]) -> Result<()> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let (only, figures) = (Vec::new(), Vec::new());
+    let only = Vec::new();
+    let figures = Vec::new();
     let mut options = Options { rounds: 0, only, figures, is_quick: false, as_json: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -176,14 +182,14 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     let is_wanted = |name: &str| {
         options.only.is_empty() || options.only.iter().any(|only| name.starts_with(only.as_str()))
     };
-    let mut contenders = vec![entry("kernel", own("kernel")?)?];
+    let mut contenders = vec![entry("kernel", own_command("kernel")?)?];
     let is_alone = |attachment| attachment != Attachment::Queues;
     for (name, ..) in
         ENTRIES.iter().filter(|e| e.0.starts_with("plumb") && is_wanted(e.0) && is_alone(e.2))
     {
-        contenders.push(entry(name, own("plumb")?)?);
+        contenders.push(entry(name, own_command("plumb")?)?);
     }
-    let mut said = Vec::new();
+    let mut peer_notes = Vec::new();
     let peers = if options.figures.contains(&Figures::Servers) { &Peer::ALL[..] } else { &[] };
     for peer in peers {
         let wanted: Vec<&Entry> =
@@ -195,29 +201,29 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
         match built {
             Ok(program) => {
                 let version = peer.version(root).unwrap_or_else(|| "of unknown version".into());
-                said.push(format!("{} {version}", peer.name()));
+                peer_notes.push(format!("{} {version}", peer.name()));
                 for (name, ..) in wanted {
                     contenders.push(entry(name, vec![program.clone()])?);
                 }
             }
-            Err(error) => said.push(format!("{} is left out: {error:#}", peer.name())),
+            Err(error) => peer_notes.push(format!("{} is left out: {error:#}", peer.name())),
         }
     }
     ensure!(
-        contenders.len() > 1 || !said.is_empty() || is_wanted("kernel"),
+        contenders.len() > 1 || !peer_notes.is_empty() || is_wanted("kernel"),
         "no server is called so; there are: {}",
         ENTRIES.map(|entry| entry.0).join(", ")
     );
-    Ok((contenders, said))
+    Ok((contenders, peer_notes))
 }
 
 /// Returns the command of one of the project's own servers.
-fn own(name: &str) -> Result<Vec<PathBuf>> {
-    let own = std::env::current_exe().context("this program has no file")?;
-    Ok(vec![own, "bench".into(), "stack-server".into(), name.into()])
+fn own_command(name: &str) -> Result<Vec<PathBuf>> {
+    let program = std::env::current_exe().context("this program has no file")?;
+    Ok(vec![program, "bench".into(), "stack-server".into(), name.into()])
 }
 
-/// Name, label, attachment, further arguments, whether it can spin.
+/// Name, label, attachment and further arguments of a server, and whether it supports `--spin`.
 type Entry = (&'static str, &'static str, Attachment, &'static [&'static str], bool);
 
 const ENTRIES: [Entry; 14] = [
@@ -271,19 +277,22 @@ fn measure(
     }
     for (contender, results) in contenders.iter().zip(&mut results).filter(|_| rounds > 0) {
         eprintln!("idle connections: {}", contender.name);
-        let crowds = Bench { contender, networks, amount, conditions }.crowd();
-        results.crowds =
-            kept(crowds, "idle connections", &mut results.failures).unwrap_or_default();
+        let idle_connections = Bench { contender, networks, amount, conditions }.idle_connections();
+        results.idle_connections =
+            ok_or_note(idle_connections, "idle connections", &mut results.failures)
+                .unwrap_or_default();
     }
     Ok(results)
 }
 
 /// Returns a processor other than that of the calling thread, if there is one.
 fn other_processor() -> Result<Option<usize>> {
-    let own = schedule::processors()?.first().copied().context("the processor is not known")?;
-    let other = usize::from(own == 0);
-    let is_there = schedule::pin_to(other).and_then(|()| schedule::pin_to(own)).is_ok();
-    Ok(is_there.then_some(other))
+    let own_processor =
+        schedule::processors()?.first().copied().context("the processor is not known")?;
+    let other = usize::from(own_processor == 0);
+    let is_available =
+        schedule::pin_to(other).and_then(|()| schedule::pin_to(own_processor)).is_ok();
+    Ok(is_available.then_some(other))
 }
 
 /// One contender with the parameters of its measurement.
@@ -299,34 +308,35 @@ impl Bench<'_> {
     fn round(self, spinning: Option<usize>, failures: &mut Vec<String>) -> Round {
         let spinning = spinning.filter(|_| self.contender.can_spin);
         Round {
-            into: kept(self.bulk(Mode::Sink, Direction::In), "bulk in", failures),
-            out: kept(self.bulk(Mode::Source, Direction::Out), "bulk out", failures),
-            echo: kept(self.echo(), "echo", failures),
-            spun: spinning.and_then(|far| kept(self.spun(far), "spinning echo", failures)),
+            into: ok_or_note(self.bulk(Mode::Sink, Direction::In), "bulk in", failures),
+            out: ok_or_note(self.bulk(Mode::Source, Direction::Out), "bulk out", failures),
+            echo: ok_or_note(self.echo(), "echo", failures),
+            spun: spinning.and_then(|far| ok_or_note(self.spun(far), "spinning echo", failures)),
         }
     }
 
     fn bulk(self, mode: Mode, direction: Direction) -> Result<client::Bulk> {
-        let server = Server::start(self.contender, Manner::of(mode), self.networks)?;
+        let server = Server::start(self.contender, ServerOptions::of(mode), self.networks)?;
         let bulk = client::bulk(&server, direction, self.amount.warm_up, self.amount.window)?;
         server.stop()?;
         Ok(bulk)
     }
 
     fn echo(self) -> Result<client::Echo> {
-        let server = Server::start(self.contender, Manner::of(Mode::Echo), self.networks)?;
+        let server = Server::start(self.contender, ServerOptions::of(Mode::Echo), self.networks)?;
         let echo = client::echo(&server, self.amount.echoes, false)?;
         server.stop()?;
         Ok(echo)
     }
 
-    /// Measures an echo while both ends spin, the server on another processor.
+    /// Measures echoes while client and server poll instead of sleeping, with the server on another
+    /// processor.
     fn spun(self, processor: usize) -> Result<client::Echo> {
-        let manner = Manner { spins: true, ..Manner::of(Mode::Echo) };
+        let options = ServerOptions { spins: true, ..ServerOptions::of(Mode::Echo) };
         // A spinning real-time server would not yield the processor to the bench: it starts as an
         // ordinary process, and is pinned and promoted once it is ready.
         self.conditions.run_as_ordinary()?;
-        let server = Server::start(self.contender, manner, self.networks);
+        let server = Server::start(self.contender, options, self.networks);
         self.conditions.run_in_real_time()?;
         let server = server?;
         schedule::pin_process_to(server.id(), &[processor])?;
@@ -336,18 +346,19 @@ impl Bench<'_> {
         Ok(echo)
     }
 
-    fn crowd(self) -> Result<Vec<client::Crowd>> {
-        let connections = self.amount.crowd.iter().copied().max().unwrap_or(1);
-        let manner = Manner { connections, ..Manner::of(Mode::Echo) };
-        let server = Server::start(self.contender, manner, self.networks)?;
-        let crowds = client::crowd(&server, self.amount.crowd, self.amount.echoes)?;
+    fn idle_connections(self) -> Result<Vec<client::IdleConnections>> {
+        let connections = self.amount.idle_connections.iter().copied().max().unwrap_or(1);
+        let options = ServerOptions { connections, ..ServerOptions::of(Mode::Echo) };
+        let server = Server::start(self.contender, options, self.networks)?;
+        let idle_connections =
+            client::idle_connections(&server, self.amount.idle_connections, self.amount.echoes)?;
         server.stop()?;
-        Ok(crowds)
+        Ok(idle_connections)
     }
 }
 
-/// Returns a figure, or adds the reason for its failure to `failures`.
-fn kept<T>(measured: Result<T>, what: &str, failures: &mut Vec<String>) -> Option<T> {
+/// Returns the figure `what`, or adds the error to `failures`.
+fn ok_or_note<T>(measured: Result<T>, what: &str, failures: &mut Vec<String>) -> Option<T> {
     measured.map_err(|error| failures.push(format!("{what}: {error:#}"))).ok()
 }
 
@@ -371,14 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_refused() {
+    fn unknown_options_are_rejected() {
         for wrong in [&["--fast"][..], &["--rounds"], &["--rounds", "0"], &["--only"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn every_entry_has_a_number_of_its_own() {
+    fn every_entry_has_a_unique_number() {
         let number = |entry: &Entry| super::entry(entry.0, Vec::new()).unwrap().number;
         let mut numbers: Vec<u8> = ENTRIES.iter().map(number).collect();
         numbers.dedup();

@@ -1,29 +1,30 @@
 //! plumb's stack as a server: a station on a device, run by its driver in one thread.
 //!
 //! `--plain` disables the offloads of a TUN, `--wait block|yield|poll` selects the wait strategy,
-//! and `--meter off` disables the meter. A source shares the data it sends with the stack, or has
-//! it copied with `--copy`. With `--queues N` there are N stations on the queues of one TUN, each
-//! with a thread and a processor. With `--apart` datagrams pass the TUN individually.
+//! and `--meter off` disables the meter. In source mode the stack refers to the server's data
+//! without a copy; with `--copy` the data is copied into the stack. With `--queues N` there are N
+//! stations on the queues of one TUN, each with a thread and a processor. With `--apart` each
+//! datagram passes the TUN as a packet of its own.
 
-use super::arguments::Arguments;
 use super::datagrams::Datagrams;
 use super::server::{Mode, PORT};
+use super::server_arguments::Arguments;
 use anyhow::{Context, Result, bail};
 use os::clock;
 use os::device::Device;
 use os::driver::Driver;
-use os::exchange;
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
+use os::queue_steering;
 use os::schedule;
 use os::tun::{self, Tun};
 use os::wait_strategy::Wait;
 use protocols::Cx;
-use protocols::chance::Chance;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
 use protocols::link::{Datagram, Ethernet, Link};
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::transport::tcp::{ConnectionId, Event, Profile, ReceiveWindow, SendLimit};
 use std::io::{Read, Write};
@@ -55,11 +56,18 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
         drivers.push(driver(arguments, connections, device, link)?);
     }
     let count = drivers.len();
-    let places = exchange::among(u16::try_from(count)?)?;
-    for (driver, place) in drivers.iter_mut().zip(places) {
-        driver.parts().0.layers.tcp.listen(PORT, profile).ok().context("nobody can listen")?;
+    let steerings = queue_steering::ring_of(u16::try_from(count)?)?;
+    for (driver, steering) in drivers.iter_mut().zip(steerings) {
+        driver
+            .parts()
+            .0
+            .layers
+            .tcp
+            .listen(PORT, profile)
+            .ok()
+            .context("cannot listen: the port is in use")?;
         if count > 1 {
-            driver.join(place)?;
+            driver.join(steering)?;
         }
     }
     let mut drivers = drivers.into_iter().enumerate();
@@ -91,7 +99,7 @@ fn run(mut driver: Driver, application: &mut dyn Application) -> Result<()> {
     }
 }
 
-/// Opens the device, or each of its queues, with a link for each.
+/// Opens the device, or each of its queues, and creates a link for each.
 fn devices(arguments: Arguments<'_>) -> Result<Vec<(Device, Link)>> {
     let mtu_bytes = arguments.number("--mtu", 1500)?;
     let attach = arguments.text("--attach").unwrap_or_default();
@@ -143,8 +151,8 @@ fn driver(
         connections: connections + 16,
         ..Settings::default()
     };
-    let chance = Chance::from_seed(os::entropy::seed()?);
-    Ok(Driver::new(device, link, settings, wait, (chance, meter))?)
+    let rng = Rng::from_seed(os::entropy::seed()?);
+    Ok(Driver::new(device, link, settings, wait, (rng, meter))?)
 }
 
 /// Acquires the address on an Ethernet segment, which takes some seconds (RFC 5227 §2.1).
@@ -186,7 +194,7 @@ fn end_with_input() {
 #[derive(Debug)]
 struct Service {
     mode: Mode,
-    /// `true` if the data of a source is copied into the stack.
+    /// `true` if source mode copies its data into the stack.
     copies: bool,
     zeros: Arc<[u8]>,
     /// Buffer for echoed data.
@@ -237,7 +245,7 @@ fn drop_piece(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
     Some(count)
 }
 
-/// Echoes data as far as it is readable and can be sent, and returns the number of bytes.
+/// Echoes as much data as is readable and can be sent now, and returns the number of bytes.
 fn echo_piece(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option<usize> {
     let data = layers.tcp.received(id).ok()?;
     if data.is_empty() {

@@ -1,6 +1,7 @@
-//! Results of the rounds for each contender. A figure that was not measured or failed is `None`.
+//! Results of the rounds for each contender. A figure is `None` if it was not measured or its
+//! measurement failed.
 
-use super::client::{Bulk, Crowd, Echo};
+use super::client::{Bulk, Echo, IdleConnections};
 use crate::bench::rounds::Ratio;
 use records::statistics::median;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ pub(super) struct Round {
     pub(super) out: Option<Bulk>,
     /// Echo of one byte.
     pub(super) echo: Option<Echo>,
-    /// Echo of one byte on two processors, with both ends spinning.
+    /// Echo of one byte on two processors, while client and server poll instead of sleeping.
     pub(super) spun: Option<Echo>,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct Results {
     /// The rounds, in order.
     pub(super) rounds: Vec<Round>,
     /// Measurements with growing numbers of idle connections.
-    pub(super) crowds: Vec<Crowd>,
+    pub(super) idle_connections: Vec<IdleConnections>,
     /// Failed measurements with their errors.
     pub(super) failures: Vec<String>,
 }
@@ -46,21 +47,26 @@ impl Results {
         Ratio::of(&pairs)
     }
 
-    /// Returns the ratio of the median echo on changing connections at the last step to the first.
+    /// Returns the ratio of the median echo time on changing connections at the last step to that
+    /// at the first step.
     pub(super) fn growth(&self) -> Option<f64> {
-        let (first, last) = (self.crowds.first()?, self.crowds.last()?);
+        let first = self.idle_connections.first()?;
+        let last = self.idle_connections.last()?;
         Some(last.each_p50_ns as f64 / first.each_p50_ns as f64)
     }
 
-    /// Returns the ratio of the median echo on a single connection at the last step to the first.
+    /// Returns the ratio of the median echo time on a single connection at the last step to that at
+    /// the first step.
     pub(super) fn growth_of_same(&self) -> Option<f64> {
-        let (first, last) = (self.crowds.first()?, self.crowds.last()?);
+        let first = self.idle_connections.first()?;
+        let last = self.idle_connections.last()?;
         Some(last.same_p50_ns as f64 / first.same_p50_ns as f64)
     }
 
     /// Returns the server memory per additional idle connection, in bytes.
     pub(super) fn bytes_per_connection(&self) -> Option<f64> {
-        let (first, last) = (self.crowds.first()?, self.crowds.last()?);
+        let first = self.idle_connections.first()?;
+        let last = self.idle_connections.last()?;
         let connections = last.connections.checked_sub(first.connections).filter(|n| *n > 0)?;
         let bytes = last.resident_bytes as f64 - first.resident_bytes as f64;
         Some(bytes / connections as f64)
@@ -76,19 +82,19 @@ impl Results {
                 "echo_spinning": round.spun.map(echo_to_json),
             })
         });
-        let crowds = self.crowds.iter().map(|crowd| {
+        let idle_connections = self.idle_connections.iter().map(|step| {
             json!({
-                "connections": crowd.connections,
-                "resident_bytes": crowd.resident_bytes,
-                "connect_ns": crowd.connect_ns,
-                "echo_each_p50_ns": crowd.each_p50_ns,
-                "echo_same_p50_ns": crowd.same_p50_ns,
+                "connections": step.connections,
+                "resident_bytes": step.resident_bytes,
+                "connect_ns": step.connect_ns,
+                "echo_each_p50_ns": step.each_p50_ns,
+                "echo_same_p50_ns": step.same_p50_ns,
             })
         });
         json!({
             "server": name,
             "rounds": rounds.collect::<Vec<_>>(),
-            "crowds": crowds.collect::<Vec<_>>(),
+            "crowds": idle_connections.collect::<Vec<_>>(),
             "bytes_per_connection": self.bytes_per_connection(),
             "failures": self.failures,
         })
@@ -151,33 +157,34 @@ fn echo_to_json(echo: Echo) -> Value {
 mod tests {
     use super::*;
 
-    fn crowd(connections: usize, resident_bytes: u64, each_p50_ns: u64) -> Crowd {
-        Crowd { connections, resident_bytes, connect_ns: 1, each_p50_ns, same_p50_ns: 1 }
+    fn step(connections: usize, resident_bytes: u64, each_p50_ns: u64) -> IdleConnections {
+        IdleConnections { connections, resident_bytes, connect_ns: 1, each_p50_ns, same_p50_ns: 1 }
     }
 
     #[test]
-    fn a_connection_costs_what_the_memory_grows_by() {
-        let crowds = vec![crowd(1, 1_000_000, 10), crowd(1_001, 1_512_000, 15)];
-        let results = Results { crowds, ..Results::default() };
+    fn the_cost_of_a_connection_is_the_growth_of_memory() {
+        let idle_connections = vec![step(1, 1_000_000, 10), step(1_001, 1_512_000, 15)];
+        let results = Results { idle_connections, ..Results::default() };
         assert_eq!(results.bytes_per_connection(), Some(512.0));
         assert_eq!(results.growth(), Some(1.5));
     }
 
     #[test]
-    fn a_single_step_tells_nothing_of_a_connection() {
-        let results = Results { crowds: vec![crowd(1, 1, 1)], ..Results::default() };
+    fn a_single_step_gives_no_cost_per_connection() {
+        let results = Results { idle_connections: vec![step(1, 1, 1)], ..Results::default() };
         assert_eq!(results.bytes_per_connection(), None);
         assert_eq!(Results::default().growth(), None);
     }
 
     #[test]
-    fn a_round_that_failed_has_no_part_in_a_ratio() {
+    fn failed_rounds_are_excluded_from_ratios() {
         let echo = |ns| Some(Echo { least_ns: 1, p50_ns: ns, p90_ns: ns, p99_ns: ns });
         let results = |echoes: [Option<Echo>; 2]| Results {
             rounds: echoes.map(|echo| Round { echo, ..Round::default() }).into(),
             ..Results::default()
         };
-        let (ours, peer) = (results([echo(5), None]), results([echo(10), echo(10)]));
+        let ours = results([echo(5), None]);
+        let peer = results([echo(10), echo(10)]);
         assert_eq!(ours.ratio_to(&peer, echo_p50).unwrap().median, 0.5);
     }
 }

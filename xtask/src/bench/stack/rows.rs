@@ -3,7 +3,7 @@
 use super::client::Direction;
 use crate::bench::Section;
 use crate::bench::rounds::Ratio;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 /// Throughput and cost in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
-    /// Units per second.
+    /// Number of units (datagrams or bits) per second.
     pub(super) rate: u64,
-    /// Processor time of both ends, in nanoseconds, for the number of units that the table states.
+    /// Processor time of client and server, in nanoseconds, per unit of work that the table states.
     pub(super) cost_ns: u64,
-    /// Number of lost units.
+    /// Number of lost datagrams.
     pub(super) lost: u64,
 }
 
@@ -33,9 +33,11 @@ pub(super) struct Row {
 /// Units of the printed figures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units {
-    /// Unit of rates, and the number of counted units in it.
+    /// Unit of rates in the table, and the factor by which [`Side::rate`] is divided, for example
+    /// `("M/s", 1e6)`.
     pub(super) rate: (&'static str, f64),
-    /// Unit of costs, and the number of nanoseconds in it.
+    /// Unit of costs in the table, and the factor by which [`Side::cost_ns`] is divided, for
+    /// example `("µs each", 1e3)`.
     pub(super) cost: (&'static str, f64),
 }
 
@@ -74,7 +76,8 @@ pub(super) fn section(heading: String, units: Units, rows: &[Row]) -> Section {
         table.row(cells);
     }
     let data = rows.iter().map(|row| {
-        let (into, out) = (to_json(&row.into), to_json(&row.out));
+        let into = to_json(&row.into);
+        let out = to_json(&row.out);
         json!({"server": row.label, "in": into, "out": out})
     });
     let data = Value::Array(data.collect());

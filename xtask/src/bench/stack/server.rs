@@ -1,4 +1,4 @@
-//! The measured servers, and the life cycle of one.
+//! The measured servers: command line, start and stop.
 //!
 //! Every server is a program with the same interface, so that any program with this interface can
 //! be measured:
@@ -14,7 +14,7 @@
 //! received data, sends without end, or echoes. It prints `ready` when it accepts connections. When
 //! its standard input ends, it prints the processor time it has used, in seconds, and exits.
 
-use super::network::{self, Attachment, MTU_BYTES, Networks};
+use super::server_networks::{self, Attachment, MTU_BYTES, Networks};
 use anyhow::{Context, Result, bail, ensure};
 use os::clock::Monotonic;
 use os::process::Program;
@@ -30,7 +30,7 @@ use std::process::{ChildStdout, Command, Stdio};
 /// Port of every server.
 pub(super) const PORT: u16 = 7000;
 /// Time limit for a server to become ready, and to exit.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A program to measure, and how it is started.
 #[derive(Clone, Debug)]
@@ -41,13 +41,13 @@ pub(super) struct Contender {
     pub(super) label: &'static str,
     /// Program and its first arguments.
     pub(super) command: Vec<PathBuf>,
-    /// Attachment to the client's network.
+    /// Attachment to the client's network namespace.
     pub(super) attachment: Attachment,
     /// Further arguments.
     pub(super) arguments: &'static [&'static str],
     /// `true` if it supports `--spin`.
     pub(super) can_spin: bool,
-    /// Number that distinguishes its interface and address from those of other servers.
+    /// Number of the server, from which its interface name and address are derived.
     pub(super) number: u8,
 }
 
@@ -93,7 +93,7 @@ impl Mode {
 
 /// Options of a server run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct ServerOptions {
     /// Service of the server.
     pub(super) mode: Mode,
     /// Number of connections that it must support.
@@ -104,7 +104,7 @@ pub(super) struct Manner {
     pub(super) arguments: &'static [&'static str],
 }
 
-impl Manner {
+impl ServerOptions {
     /// Returns options for one connection or one flow of datagrams, without spinning.
     pub(super) const fn of(mode: Mode) -> Self {
         Self { mode, connections: 1, spins: false, arguments: &[] }
@@ -124,19 +124,20 @@ impl Server {
     /// Starts the program of `contender` and waits until it is ready.
     pub(super) fn start(
         contender: &Contender,
-        manner: Manner,
+        options: ServerOptions,
         networks: &Networks,
     ) -> Result<Self> {
-        let mut command = command(contender, manner)?;
+        let mut command = command(contender, options)?;
         let started = networks.within(contender.attachment, || Ok(Program::start(&mut command)?));
         let mut program = started.with_context(|| format!("cannot start {}", contender.name))?;
         let output = program.child().stdout.take().context("its output is no pipe")?;
-        let address = (network::server_address(contender.number), PORT).into();
-        let (output, spins) = (BufReader::new(output), manner.spins);
+        let address = (server_networks::server_address(contender.number), PORT).into();
+        let output = BufReader::new(output);
+        let spins = options.spins;
         let mut server = Self { program, output, address, spins };
         let line = server.line()?;
         ensure!(line == "ready", "{} says '{line}' and not that it is ready", contender.name);
-        network::wait_until_running(contender.number)?;
+        server_networks::wait_until_running(contender.number)?;
         Ok(server)
     }
 
@@ -162,8 +163,8 @@ impl Server {
         resident_bytes_in(&status).context("the server has no VmRSS")
     }
 
-    /// Stops the server. The processor time that it prints is ignored: it was read at the time of
-    /// the measurement.
+    /// Stops the server. The processor time that the server prints is ignored, because the bench
+    /// reads the processor time during the measurement.
     pub(super) fn stop(mut self) -> Result<()> {
         if self.spins {
             // A spinning server does not notice the end of standard input; dropping it sends
@@ -173,15 +174,15 @@ impl Server {
         drop(self.program.child().stdin.take());
         let line = self.line()?;
         let _: f64 = line.parse().with_context(|| format!("'{line}' is no time"))?;
-        self.program.wait_for_end(PATIENCE)?.context("the server does not end")?;
+        self.program.wait_for_end(SERVER_TIMEOUT)?.context("the server does not end")?;
         Ok(())
     }
 
     fn line(&mut self) -> Result<String> {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
-        if wait(&mut descriptors, &clock, Some(clock.now() + PATIENCE))? == Wake::Deadline {
-            bail!("the server says nothing for {} s", PATIENCE.as_secs());
+        if wait(&mut descriptors, &clock, Some(clock.now() + SERVER_TIMEOUT))? == Wake::Deadline {
+            bail!("the server has printed nothing for {} s", SERVER_TIMEOUT.as_secs());
         }
         let mut line = String::new();
         self.output.by_ref().take(256).read_line(&mut line)?;
@@ -190,19 +191,19 @@ impl Server {
     }
 }
 
-fn command(contender: &Contender, manner: Manner) -> Result<Command> {
+fn command(contender: &Contender, options: ServerOptions) -> Result<Command> {
     let (program, first) = contender.command.split_first().context("there is no program")?;
     let mut command = Command::new(program);
-    let attach = network::attach_argument(contender.number, contender.attachment);
+    let attach = server_networks::attach_argument(contender.number, contender.attachment);
     command.args(first).args(["--attach", &attach]);
-    command.args(["--address", &network::server_address(contender.number).to_string()]);
-    command.args(["--mode", manner.mode.name(), "--mtu", &MTU_BYTES.to_string()]);
-    command.args(contender.arguments).args(manner.arguments);
-    if manner.connections > 1 {
+    command.args(["--address", &server_networks::server_address(contender.number).to_string()]);
+    command.args(["--mode", options.mode.name(), "--mtu", &MTU_BYTES.to_string()]);
+    command.args(contender.arguments).args(options.arguments);
+    if options.connections > 1 {
         // Idle connections should have small buffers; the last `--buffers` counts.
-        command.args(["--buffers", "4096", "--connections", &manner.connections.to_string()]);
+        command.args(["--buffers", "4096", "--connections", &options.connections.to_string()]);
     }
-    if manner.spins {
+    if options.spins {
         command.arg("--spin");
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,6 +1,6 @@
-//! Many concurrent streams on one and on two processors: the benefit of the second.
+//! Many concurrent streams, on one and on two processors: the benefit of the second processor.
 
-use super::client::{Direction, PIECE_BYTES, call};
+use super::client::{Direction, PIECE_BYTES, connect};
 use super::rows::Side;
 use super::server::Server;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -33,9 +33,10 @@ pub(super) fn flow(
     processors: &[usize],
     (warm_up, window): (Duration, Duration),
 ) -> Result<Side> {
-    let streams: Result<Vec<TcpStream>> = (0..STREAMS).map(|_| call(server)).collect();
+    let streams: Result<Vec<TcpStream>> = (0..STREAMS).map(|_| connect(server)).collect();
     let streams = streams?;
-    let (received, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let received = AtomicU64::new(0);
+    let has_ended = AtomicBool::new(false);
     let clock = Monotonic::start();
     let mark = || -> Result<Mark> {
         let bytes = match direction {
@@ -48,7 +49,8 @@ pub(super) fn flow(
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (stream, processor) in streams.iter().zip(processors.iter().cycle()) {
-            let (received, has_ended) = (&received, &has_ended);
+            let received = &received;
+            let has_ended = &has_ended;
             threads.push(scope.spawn(move || {
                 schedule::pin_to(*processor)?;
                 carry(stream, direction, received, has_ended)
@@ -99,7 +101,8 @@ fn figure(start: Mark, end: Mark) -> Option<Side> {
     let used = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
     let rate = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;
     let cost = (used * 1_000_000_000).checked_div(bits)?;
-    let (rate, cost_ns) = (u64::try_from(rate).ok()?, u64::try_from(cost).ok()?);
+    let rate = u64::try_from(rate).ok()?;
+    let cost_ns = u64::try_from(cost).ok()?;
     Some(Side { rate, cost_ns, lost: 0 })
 }
 

@@ -1,13 +1,13 @@
 //! `bench terminal`: plumb's terminal and alacritty's, in one process and on the same bytes.
 //!
-//! Both get the stream in pieces of the size in which a program reads a line, and neither keeps
-//! scrollback. The processor time of the one thread is compared. Rounds of both follow each other
-//! closely, so that a ratio is taken within a round. The benchmark checks that both end with the
-//! cursor at the same position.
+//! Both terminals receive the stream in pieces of [`READ_BYTES`] bytes, and neither terminal keeps
+//! scrollback. The compared figure is processor time of the single thread. Each round measures both
+//! terminals, one directly after the other, and ratios are taken within a round. The benchmark
+//! checks that both terminals end with the cursor at the same position.
 
 mod stream;
 
-use super::conditions::{Cast, Conditions};
+use super::conditions::{Conditions, ProgramSet};
 use super::rounds::Ratio;
 use super::typing::Amount;
 use super::{Report, Section, Verdict};
@@ -18,12 +18,12 @@ use alacritty_terminal::term::Config;
 use alacritty_terminal::vte::ansi::Processor;
 use anyhow::{Result, ensure};
 use os::clock::thread_cpu_time;
-use protocols::chance::Chance;
 use protocols::cx::Cx;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::terminal::Terminal;
 use protocols::time::Instant;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::json;
@@ -33,10 +33,10 @@ const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
 /// Bytes per piece.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes generated per kind, and how often they are processed.
+/// Bytes generated for each kind, and how many times each terminal processes them per round.
 const KIND_BYTES: usize = 4_000_000;
 const KIND_TIMES: usize = 5;
-/// Bytes generated of all kinds mixed, and how often they are processed.
+/// Bytes generated of all kinds mixed, and how many times each terminal processes them per round.
 const MIXED_BYTES: usize = 5_000_000;
 const MIXED_TIMES: usize = 20;
 /// Largest ratio of the time: 1.5 times the speed.
@@ -63,12 +63,12 @@ pub(super) fn run(_: &Conditions, amount: Amount) -> Result<Report> {
             let (ours, our_cursor) = ours(bytes, *times);
             let (theirs, their_cursor) = theirs(bytes, *times);
             let name = rounds.name;
-            ensure!(our_cursor == their_cursor, "{name}: the cursors ended at different places");
+            ensure!(our_cursor == their_cursor, "{name}: the cursors ended at different positions");
             rounds.times_ns.push((ours, theirs));
         }
     }
     Ok(Report {
-        cast: Cast::Thread,
+        program_set: ProgramSet::Thread,
         title: "bench terminal: bytes to a screen of 80 columns and 24 rows".to_owned(),
         sections: vec![section(&measured, amount)],
         verdicts: verdicts(&measured),
@@ -79,8 +79,9 @@ pub(super) fn run(_: &Conditions, amount: Amount) -> Result<Report> {
 
 fn ours(bytes: &[u8], times: usize) -> (u64, (usize, usize)) {
     let mut terminal = Terminal::new(COLUMNS, ROWS);
-    let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
-    let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
+    let mut rng = Rng::from_seed(1);
+    let mut meter = Meter::new(Clock::None);
+    let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
     let time_ns = measure(bytes, times, |piece| {
         terminal.receive(piece, &mut cx);
     });
@@ -158,7 +159,8 @@ fn section(measured: &[Rounds], amount: Amount) -> Section {
         .number("speed to alacritty's");
     let mut data = Vec::new();
     for rounds in measured {
-        let (ours, theirs) = (rounds.median_of(|times| times.0), rounds.median_of(|times| times.1));
+        let ours = rounds.median_of(|times| times.0);
+        let theirs = rounds.median_of(|times| times.1);
         let seconds = |time_ns: Option<u64>| {
             time_ns.map_or_else(|| UNKNOWN.to_owned(), |ns| format!("{:.3}", ns as f64 / 1e9))
         };
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_terminals_end_with_the_cursor_at_one_place() {
+    fn both_terminals_end_with_the_same_cursor_position() {
         for kind in Kind::ALL {
             let bytes = stream::make(kind, 20_000, 3);
             assert_eq!(ours(&bytes, 1).1, theirs(&bytes, 1).1, "{}", kind.name());
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_is_the_peers_time_to_ours() {
+    fn the_speed_is_the_ratio_of_the_peers_time_to_plumbs() {
         let rounds = Rounds { name: "mixed", bytes: 3_000, times_ns: vec![(10, 20), (10, 30)] };
         assert_eq!(rounds.speed().map(|ratio| ratio.greatest), Some(3.0));
         assert_eq!(rounds.rate(Some(1_000)), "3000");

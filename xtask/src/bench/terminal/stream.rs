@@ -1,9 +1,10 @@
 //! Input of the terminal benchmark: five kinds of output, generated from a seed.
 //!
-//! No recording of a real session is needed: the operations that cost a terminal time are known,
-//! and each kind has many of one of them. All are for a screen of 80 columns and 24 rows.
+//! No recording of a real session is needed: the expensive operations of a terminal are known, and
+//! each kind of output has many operations of one type. All are for a screen of 80 columns and 24
+//! rows.
 
-use protocols::chance::Chance;
+use protocols::rng::Rng;
 use std::fmt::Write as _;
 
 /// A kind of output.
@@ -40,15 +41,15 @@ impl Kind {
 
 /// Generates at least `bytes` of one kind; the end is a valid start for any other kind.
 pub(super) fn make(kind: Kind, bytes: usize, seed: u64) -> Vec<u8> {
-    let mut chance = Chance::from_seed(seed);
+    let mut rng = Rng::from_seed(seed);
     let mut text = String::with_capacity(bytes + 65_536);
     while text.len() < bytes {
         match kind {
-            Kind::Plain => line(&mut text, &mut chance, false),
-            Kind::Colour => line(&mut text, &mut chance, true),
-            Kind::Edits => edit(&mut text, &mut chance),
-            Kind::Wide => wide_line(&mut text, &mut chance),
-            Kind::Dense => dense_screen(&mut text, &mut chance),
+            Kind::Plain => line(&mut text, &mut rng, false),
+            Kind::Colour => line(&mut text, &mut rng, true),
+            Kind::Edits => edit(&mut text, &mut rng),
+            Kind::Wide => wide_line(&mut text, &mut rng),
+            Kind::Dense => dense_screen(&mut text, &mut rng),
         }
     }
     text.push_str("\x1b[m\x1b[r\x1b[24H");
@@ -65,20 +66,20 @@ pub(super) fn mixed(bytes: usize) -> Vec<u8> {
     pieces.flatten().collect()
 }
 
-fn word(text: &mut String, chance: &mut Chance) {
-    for _ in 0..2 + chance.below(8) {
-        let letter = u8::try_from(chance.below(26)).unwrap_or(0);
+fn word(text: &mut String, rng: &mut Rng) {
+    for _ in 0..2 + rng.below(8) {
+        let letter = u8::try_from(rng.below(26)).unwrap_or(0);
         text.push(char::from(b'a' + letter));
     }
 }
 
-fn line(text: &mut String, chance: &mut Chance, is_coloured: bool) {
+fn line(text: &mut String, rng: &mut Rng, is_coloured: bool) {
     // As in most output, lines are of varying length and few wrap.
-    for _ in 0..1 + chance.below(15) {
+    for _ in 0..1 + rng.below(15) {
         if is_coloured {
-            colour(text, chance);
+            colour(text, rng);
         }
-        word(text, chance);
+        word(text, rng);
         if is_coloured {
             text.push_str("\x1b[0m");
         }
@@ -87,23 +88,25 @@ fn line(text: &mut String, chance: &mut Chance, is_coloured: bool) {
     text.push_str("\r\n");
 }
 
-fn colour(text: &mut String, chance: &mut Chance) {
-    let (index, byte) = (chance.below(8), chance.below(256));
+fn colour(text: &mut String, rng: &mut Rng) {
+    let index = rng.below(8);
+    let byte = rng.below(256);
     // Writing to a String cannot fail.
-    _ = match chance.below(4) {
+    _ = match rng.below(4) {
         0 => write!(text, "\x1b[3{index}m"),
         1 => write!(text, "\x1b[1;9{index}m"),
         2 => write!(text, "\x1b[38;5;{byte}m"),
-        _ => write!(text, "\x1b[38;2;{byte};{};{}m", chance.below(256), chance.below(256)),
+        _ => write!(text, "\x1b[38;2;{byte};{};{}m", rng.below(256), rng.below(256)),
     };
 }
 
-fn edit(text: &mut String, chance: &mut Chance) {
-    let (row, column) = (1 + chance.below(24), 1 + chance.below(80));
+fn edit(text: &mut String, rng: &mut Rng) {
+    let row = 1 + rng.below(24);
+    let column = 1 + rng.below(80);
     _ = write!(text, "\x1b[{row};{column}H");
-    let count = 1 + chance.below(6);
-    match chance.below(10) {
-        0..=3 => word(text, chance),
+    let count = 1 + rng.below(6);
+    match rng.below(10) {
+        0..=3 => word(text, rng),
         4 => text.push_str("\x1b[K"),
         5 => _ = write!(text, "\x1b[{count}P"),
         6 => _ = write!(text, "\x1b[{count}@"),
@@ -113,9 +116,9 @@ fn edit(text: &mut String, chance: &mut Chance) {
     }
 }
 
-fn wide_line(text: &mut String, chance: &mut Chance) {
-    for _ in 0..10 + chance.below(28) {
-        let (start, many) = match chance.below(16) {
+fn wide_line(text: &mut String, rng: &mut Rng) {
+    for _ in 0..10 + rng.below(28) {
+        let (start, many) = match rng.below(16) {
             0 => ('a', 26),
             1 => ('À', 64),
             2 => ('🌀', 64),
@@ -123,20 +126,21 @@ fn wide_line(text: &mut String, chance: &mut Chance) {
             6 => ('가', 4000),
             _ => ('一', 8000),
         };
-        let code = u32::from(start) + u32::try_from(chance.below(many)).unwrap_or(0);
+        let code = u32::from(start) + u32::try_from(rng.below(many)).unwrap_or(0);
         text.extend(char::from_u32(code));
-        if chance.below(40) == 0 {
+        if rng.below(40) == 0 {
             text.push('\u{301}');
         }
     }
     text.push_str("\r\n");
 }
 
-fn dense_screen(text: &mut String, chance: &mut Chance) {
+fn dense_screen(text: &mut String, rng: &mut Rng) {
     text.push_str("\x1b[H");
     for _ in 0..80 * 24 {
-        let (front, back) = (chance.below(256), chance.below(256));
-        let letter = u8::try_from(chance.below(26)).unwrap_or(0);
+        let front = rng.below(256);
+        let back = rng.below(256);
+        let letter = u8::try_from(rng.below(26)).unwrap_or(0);
         _ = write!(text, "\x1b[38;5;{front};48;5;{back};1;3;4m{}", char::from(b'A' + letter));
     }
 }
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_the_same_every_time_and_long_enough() {
+    fn a_stream_is_deterministic_and_long_enough() {
         for kind in Kind::ALL {
             let stream = make(kind, 10_000, 1);
             assert!(stream.len() >= 10_000, "{}", kind.name());

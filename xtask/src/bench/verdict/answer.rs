@@ -1,20 +1,20 @@
 //! The answer of `plumb measure`: its JSON, or its stderr output if there is no JSON.
 //!
-//! Renamed keys are read under both names, so that a later program can be compared with an earlier
-//! one on the same cases.
+//! Renamed keys are read under both names, so that a later version of `plumb` can be compared with
+//! an earlier version on the same cases.
 
 use super::rule;
-use super::truth::Whole;
+use super::truth::UserWait;
 use serde_json::Value;
 
 /// One cause of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NamedCause {
     pub(super) sentence: String,
-    pub(super) whole: Option<Whole>,
+    pub(super) user_wait: Option<UserWait>,
     pub(super) gain_ms: Option<f64>,
-    /// Measured time of `whole`.
-    pub(super) whole_ms: Option<f64>,
+    /// Measured waiting time of the kind `user_wait`.
+    pub(super) user_wait_ms: Option<f64>,
 }
 
 /// One prediction of the report.
@@ -23,7 +23,7 @@ pub(super) struct Prediction {
     pub(super) what: String,
     pub(super) bytes: Option<u64>,
     pub(super) predicted_ms: f64,
-    /// Time that `plumb` itself measured afterwards.
+    /// Time that `plumb` itself measured after the prediction.
     pub(super) measured_ms: Option<f64>,
     pub(super) range_ms: Option<(f64, f64)>,
 }
@@ -36,13 +36,13 @@ pub(super) struct Answer {
     pub(super) causes: Vec<NamedCause>,
     pub(super) predictions: Vec<Prediction>,
     pub(super) exit_code: Option<i32>,
-    /// `true` if the bench interrupted the program at its time limit.
+    /// `true` if the bench interrupted `plumb measure` at the time limit.
     pub(super) was_ended: bool,
     pub(super) stderr: String,
 }
 
 impl Answer {
-    /// Parses the output of the program.
+    /// Parses the output of `plumb measure`.
     pub(super) fn read(stdout: &str, stderr: &str, exit_code: Option<i32>) -> Self {
         let record: Option<Value> = serde_json::from_str(stdout).ok();
         let record = record.unwrap_or(Value::Null);
@@ -76,12 +76,13 @@ fn millis(value: Option<&Value>) -> Option<f64> {
 }
 
 fn cause(value: &Value) -> NamedCause {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let operation = text("operation").or_else(|| text("whole"));
     NamedCause {
-        sentence: text("sentence").to_owned(),
-        whole: Whole::named(text("whole")),
+        sentence: text("sentence").unwrap_or_default().to_owned(),
+        user_wait: UserWait::named(operation.unwrap_or_default()),
         gain_ms: millis(value.get("gain_ns")),
-        whole_ms: millis(value.get("whole_ns")),
+        user_wait_ms: millis(value.get("operation_ns").or_else(|| value.get("whole_ns"))),
     }
 }
 
@@ -89,7 +90,7 @@ fn prediction(value: &Value) -> Option<Prediction> {
     let predicted = value.get("predicted_ns").or_else(|| value.get("foretold_ns"));
     let range = value.get("range_ns").and_then(Value::as_array);
     Some(Prediction {
-        what: value.get("what")?.as_str()?.to_owned(),
+        what: value.get("quantity").or_else(|| value.get("what"))?.as_str()?.to_owned(),
         bytes: value.get("bytes").and_then(Value::as_u64),
         predicted_ms: millis(predicted)?,
         measured_ms: millis(value.get("measured_ns")),
@@ -112,13 +113,13 @@ mod tests {
             "predictions": [
                 { "what": "received", "bytes": 4096, "foretold_ns": 2_000_000, "measured_ns": null,
                   "range_ns": [1_000_000, 3_000_000] },
-                { "what": "screenful", "predicted_ns": 5_000_000, "measured_ns": 6_000_000 },
+                { "quantity": "screenful", "predicted_ns": 5_000_000, "measured_ns": 6_000_000 },
             ],
         });
         let answer = Answer::read(&record.to_string(), "", Some(0));
         assert_eq!(answer.first(), "Loss costs 2.1 s of the transfer.");
         assert_eq!(answer.sentences.len(), 2);
-        assert_eq!(answer.causes[0].whole, Some(Whole::Transfer));
+        assert_eq!(answer.causes[0].user_wait, Some(UserWait::Transfer));
         assert_eq!(answer.causes[0].gain_ms, Some(2_100.0));
         assert_eq!(answer.predictions[0].range_ms, Some((1.0, 3.0)));
         assert_eq!(answer.predictions[0].measured_ms, None);

@@ -34,19 +34,19 @@ impl Service {
     }
 }
 
-/// Generator that drew a case.
+/// Generator of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Generator {
     #[default]
     First,
-    /// `super::second`.
+    /// The generator in `super::second`, with other causes, magnitudes, paths and servers.
     Second,
 }
 
 impl Generator {
     pub(super) const ALL: [Self; 2] = [Self::First, Self::Second];
 
-    /// Returns the name that selects it on the command line.
+    /// Returns the name that selects the generator on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -91,8 +91,8 @@ pub(super) enum Peer {
     Atftpd,
     Dnsmasq,
     PlumbTftp,
-    /// Python scripts of the second generator (`super::second`), and other modes of the servers
-    /// above.
+    /// The following servers are used only by the second generator (`super::second`): Python
+    /// scripts, and other modes of the servers above.
     PythonTelnetd,
     VsftpdInetd,
     PyftpdlibThreads,
@@ -194,7 +194,7 @@ impl Control {
     }
 }
 
-/// Properties of the path apart from the causes.
+/// Properties of the path without the injected causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// Round-trip time, us.
@@ -203,7 +203,7 @@ pub(super) struct Path {
     pub(super) jitter_us: u64,
     /// Rate in both directions, kbit/s; `None` if unlimited.
     pub(super) rate_kbps: Option<u64>,
-    /// Rate towards the server if it differs, kbit/s.
+    /// Rate towards the server if it differs from the rate towards the client, kbit/s.
     pub(super) uplink_kbps: Option<u64>,
     /// Longest wait in the queue of a rate-limited link, ms.
     pub(super) queue_ms: u64,
@@ -216,10 +216,10 @@ pub(super) struct Path {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Healthy {
     /// A short, fast path.
-    Near,
+    ShortPath,
     /// A round trip of 50 to 300 ms.
-    Far,
-    /// A low rate with a queue of suitable length.
+    LongPath,
+    /// A low rate with a queue of about one bandwidth-delay product.
     LowRate,
     /// A local network with a round trip below a millisecond.
     Local,
@@ -241,7 +241,7 @@ pub(super) struct Case {
     pub(super) healthy: Option<Healthy>,
     /// `true` if the server is given by name instead of by address.
     pub(super) by_name: bool,
-    /// `true` if the server asks for a name and a password.
+    /// `true` if the server asks for a user name and a password.
     pub(super) asks_password: bool,
     pub(super) shell: Shell,
     /// Size of the largest file, bytes; 0 for a login.
@@ -266,8 +266,8 @@ impl Case {
     /// Returns the names of the causes, or the kind of healthy path.
     pub(super) fn injected(&self) -> String {
         match self.healthy {
-            Some(Healthy::Near) => "healthy".to_owned(),
-            Some(Healthy::Far) => "healthy, far".to_owned(),
+            Some(Healthy::ShortPath) => "healthy".to_owned(),
+            Some(Healthy::LongPath) => "healthy, far".to_owned(),
             Some(Healthy::LowRate) => "healthy, low rate".to_owned(),
             Some(Healthy::Local) => "healthy, local network".to_owned(),
             Some(Healthy::Asymmetric) => "healthy, asymmetric rates".to_owned(),

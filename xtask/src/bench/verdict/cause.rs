@@ -1,10 +1,10 @@
-//! The causes that the first generator injects, with their magnitudes and the classes that count as
-//! right.
+//! The causes that the first generator injects, with their magnitudes and the classes of verdict
+//! that count as right.
 
 use super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::rule::Class;
 use super::second::Fault;
-use super::truth::Whole;
+use super::truth::UserWait;
 
 /// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +79,7 @@ pub(super) enum Resource {
     Packets,
     /// Delay of packets.
     Delay,
-    /// A processor; such cases run alone.
+    /// A processor; cases with such a cause run alone.
     Processor,
 }
 
@@ -341,9 +341,9 @@ impl Kind {
         self.row().name
     }
 
-    /// Returns the times that the cause can lengthen.
-    pub(super) const fn acts_on(self) -> &'static [Whole] {
-        use Whole::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
+    /// Returns the waiting times that the cause can lengthen.
+    pub(super) const fn acts_on(self) -> &'static [UserWait] {
+        use UserWait::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
         match self {
             Self::Second(fault) => fault.acts_on(),
             Self::SlowResolver
@@ -401,7 +401,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// Returns the table of the causes in Markdown, as in `docs/verdict-bench.md`.
+/// Returns the table of the causes in Markdown, as in `docs/benchmarks/verdict.md`.
 pub(super) fn markdown() -> String {
     markdown_of(&ROWS)
 }
@@ -418,7 +418,8 @@ pub(super) fn markdown_of(rows: &[Row]) -> String {
         let classes: Vec<&str> = row.classes.iter().map(|class| class.name()).collect();
         let sizes: Vec<String> = [row.size, row.second].into_iter().filter_map(range).collect();
         let sizes = if sizes.is_empty() { "-".to_owned() } else { sizes.join(", ") };
-        let (services, classes) = (services.join(", "), classes.join("; "));
+        let services = services.join(", ");
+        let classes = classes.join("; ");
         format!("| {} | {services} | {sizes} | {classes} |\n", row.name)
     });
     let head = "| cause | services | magnitude, log-uniform | right classes |\n|---|---|---|---|\n";

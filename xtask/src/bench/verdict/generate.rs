@@ -1,4 +1,4 @@
-//! The first generator: cases from a seed, without I/O.
+//! The first generator of the verdict benchmark: cases from a seed, without I/O.
 //!
 //! One case in five is healthy, one in five has two causes. A case depends only on the seed and its
 //! own number, so that `--seed N --case K` repeats it. Kinds are taken in order from a permutation
@@ -10,14 +10,14 @@ use super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell}
 use super::cause::{Cause, Kind, ROWS, Resource, Row};
 use super::rng::{Rng, rounded};
 
-/// Random stream of the permutation; the other streams are those of the cases.
+/// Number of the random stream that draws the permutation; every other stream draws one case.
 const PERMUTATION: u64 = u64::MAX;
 
 /// Returns the case `number` of `seed`.
 pub(super) fn case(seed: u64, number: u64) -> Case {
     let mut rng = Rng::new(seed, number);
     match number % 5 {
-        // The positions within a round of five differ between seeds.
+        // The positions of healthy cases and of pairs within each five cases differ between seeds.
         turn if turn == seed % 5 => healthy(seed, number, &mut rng),
         turn if turn == (seed + 2) % 5 => with_two(seed, number, &mut rng),
         _ => {
@@ -28,7 +28,8 @@ pub(super) fn case(seed: u64, number: u64) -> Case {
     }
 }
 
-/// Returns the service and the cause of a number, from a permutation of all pairs.
+/// Returns the service and the cause of the case `number`, from a permutation of all pairs of
+/// service and cause.
 fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
@@ -46,8 +47,10 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<super::cause::Quantity>| {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
-    let (mut size, mut second) = (draw(row.size), draw(row.second));
-    // A screen has 2 kB where a file has megabytes, so a login notices only lower rates.
+    let mut size = draw(row.size);
+    let mut second = draw(row.second);
+    // A login receives screens of 2 kB and not files of megabytes, so only lower rates slow it
+    // down.
     if service.is_login() {
         match row.kind {
             Kind::Rate => size = (size / 12).max(24),
@@ -78,12 +81,13 @@ fn with_two(seed: u64, number: u64, rng: &mut Rng) -> Case {
     build(seed, number, service, causes, rng)
 }
 
-/// Returns whether `one` leaves nothing to measure of `other`, or changes its effect.
+/// Returns whether `one` makes the effect of `other` unmeasurable, or changes that effect.
 fn hides(one: Kind, other: Kind) -> bool {
     match one {
-        // No data arrives.
+        // With a black hole no data arrives, so no other cause after the name lookup has an effect.
         Kind::BlackHole => other != Kind::SlowResolver,
-        // Any round trip or loss in addition determines the rate.
+        // These limits on the data in flight set a rate that depends on the round trip and on
+        // losses.
         Kind::ReceiveWindow | Kind::ServerWindow | Kind::SendBuffer | Kind::ShortQueue => {
             matches!(
                 other,
@@ -101,19 +105,19 @@ fn hides(one: Kind, other: Kind) -> bool {
 fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let service = *rng.pick(&Service::ALL).unwrap_or(&Service::Login);
     let mut case = build(seed, number, service, Vec::new(), rng);
-    let kinds = [Healthy::Near, Healthy::Far, Healthy::LowRate];
-    let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::Near);
+    let kinds = [Healthy::ShortPath, Healthy::LongPath, Healthy::LowRate];
+    let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::ShortPath);
     match healthy {
-        // The last two belong to the second generator.
-        Healthy::Near | Healthy::Local | Healthy::Asymmetric => {}
-        Healthy::Far => {
+        // Only the second generator uses Local and Asymmetric.
+        Healthy::ShortPath | Healthy::Local | Healthy::Asymmetric => {}
+        Healthy::LongPath => {
             case.path.rtt_us = 1_000 * rng.log_uniform(50, 300);
             case.path.jitter_us = case.path.jitter_us.min(case.path.rtt_us / 20);
         }
         Healthy::LowRate => {
             let rate = rng.log_uniform(200, 2_000);
             case.path.rate_kbps = Some(rate);
-            // One bandwidth-delay product, and at least ten full packets.
+            // The queue holds one bandwidth-delay product, and at least ten full packets.
             case.path.queue_ms = (case.path.rtt_us / 1_000).max(10 * 12_000 / rate);
         }
     }
@@ -167,7 +171,8 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
     let duplicates_per_mille =
         if rng.is(0.1) && service.is_login() { rng.log_uniform(10, 300) } else { 0 };
     let control = match kinds.contains(&Kind::ShortQueue) || kinds.contains(&Kind::DeepQueue) {
-        // BBR keeps its rate if a short queue drops packets, and does not fill a deep one.
+        // BBR is excluded: it keeps its rate if a short queue drops packets, and does not fill a
+        // deep queue.
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };
@@ -243,7 +248,8 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
     power_of_two(per_second * 2.5, least, most)
 }
 
-/// Returns `wanted`, limited to the range `least` to `most`, rounded down to a power of two.
+/// Limits `wanted` to the range `least` to `most`, rounds it down to a power of two, and returns
+/// it.
 pub(super) fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
     let wanted = rounded(wanted).clamp(least, most);
     1 << (u64::BITS - 1 - wanted.leading_zeros())
@@ -255,7 +261,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_case_is_the_same_whenever_it_is_drawn() {
+    fn a_case_is_determined_by_its_seed_and_number() {
         for number in 0..50 {
             assert_eq!(case(7, number), case(7, number));
         }
@@ -263,8 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn over_many_seeds_every_cause_meets_every_of_its_services_and_every_peer_appears() {
-        let (mut pairs, mut peers, mut controls) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    fn over_many_seeds_every_cause_occurs_with_each_of_its_services_and_every_peer_appears() {
+        let mut pairs = BTreeSet::new();
+        let mut peers = BTreeSet::new();
+        let mut controls = Vec::new();
         for seed in 0..20 {
             for number in 0..150 {
                 let case = case(seed, number);
@@ -312,10 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn healthy_far_paths_have_round_trips_of_50_to_300_ms() {
+    fn healthy_long_paths_have_round_trips_of_50_to_300_ms() {
         let all = (0..2_000).map(|number| case(5, number));
-        let far: Vec<Case> = all.filter(|case| case.healthy == Some(Healthy::Far)).collect();
-        assert!(far.len() > 50);
-        assert!(far.iter().all(|case| (50_000..=300_000).contains(&case.path.rtt_us)));
+        let long_paths: Vec<Case> =
+            all.filter(|case| case.healthy == Some(Healthy::LongPath)).collect();
+        assert!(long_paths.len() > 50);
+        assert!(long_paths.iter().all(|case| (50_000..=300_000).contains(&case.path.rtt_us)));
     }
 }

@@ -1,12 +1,13 @@
-//! Impairment of the packets between the two networks: a model in virtual time, without I/O.
+//! Impairment of the packets between the client's and the server's network namespace: a model in
+//! virtual time, without I/O.
 //!
 //! One [`Wire`] has two directions. A packet passes, in this order: the size limit (dropped without
 //! ICMP, RFC 2923), outages and pauses ([`super::variation`]), the policer, random or burst loss
 //! (Gilbert's two states), the shaper, the queue of the link (its rate, and drops when it is full)
-//! or the half-duplex medium, the delay with jitter, reordering and duplication. All of it is
-//! decided when the packet enters, so that the model needs no events of its own: [`Wire::push`]
-//! computes when the packet leaves, and [`Wire::pop`] returns packets that are due. It shares no
-//! code with `crates/simulator`.
+//! or the half-duplex medium, the delay with jitter, reordering and duplication. The model decides
+//! all of this when the packet enters, so that it needs no events of its own: [`Wire::push`]
+//! computes when the packet leaves, and [`Wire::pop`] returns packets that are due. The model
+//! shares no code with `crates/simulator`.
 //!
 //! Times are nanoseconds since the start of the relay.
 
@@ -20,9 +21,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 pub(super) enum Loss {
     #[default]
     None,
-    /// Each packet is lost with this probability.
+    /// Each packet is lost independently with this probability.
     Random(f64),
-    /// Bursts of this mean length, with this share of all packets in them.
+    /// Packets are lost in bursts of the mean `length`, in packets; the bursts contain this `share`
+    /// of all packets.
     Burst { share: f64, length: f64 },
 }
 
@@ -103,7 +105,8 @@ struct Direction {
     /// Tokens in the bucket, bits, as of `filled_at_ns`.
     tokens: f64,
     filled_at_ns: u64,
-    /// Times at which the last packet left the shaper, the link, the disk, and the whole direction.
+    /// Times at which the last packet left the shaper, the link, the server's disk, and the wire in
+    /// this direction.
     shaped_at_ns: u64,
     free_at_ns: u64,
     read_at_ns: u64,
@@ -115,7 +118,7 @@ struct Direction {
     order: u64,
 }
 
-/// Both directions.
+/// The model of both directions.
 #[derive(Debug)]
 pub(super) struct Wire {
     client: Direction,
@@ -155,7 +158,8 @@ impl Wire {
                 return;
             }
             at_ns = start_ns + bits * 1_000_000_000 / rate;
-            (*free_at_ns, *last) = (at_ns, towards);
+            *free_at_ns = at_ns;
+            *last = towards;
         }
         direction.schedule(at_ns, packet);
     }
@@ -241,23 +245,26 @@ impl Direction {
         Some(self.free_at_ns)
     }
 
-    /// Returns the time at which the bucket has tokens for the packet; `None` if the policer drops
-    /// it, or if it would wait more than two seconds in the shaper.
+    /// Returns the time at which the bucket has enough tokens for the packet. Returns `None` if the
+    /// policer drops the packet, or if the packet would wait more than two seconds in the shaper.
     fn pass_bucket(&mut self, bucket: Bucket, now_ns: u64, bits: u64) -> Option<u64> {
         let rate = bucket.bits_per_second.max(1) as f64 / 1e9;
         let since_ns = now_ns.saturating_sub(self.filled_at_ns) as f64;
         let filled = (self.tokens + since_ns * rate).min(bucket.bytes as f64 * 8.0);
         let missing = bits as f64 - filled;
         if missing <= 0.0 {
-            (self.tokens, self.filled_at_ns) = (filled - bits as f64, now_ns);
+            self.tokens = filled - bits as f64;
+            self.filled_at_ns = now_ns;
             return Some(now_ns);
         }
         let wait_ns = rounded(missing / rate);
         if bucket.drops || wait_ns > 2_000_000_000 {
-            (self.tokens, self.filled_at_ns) = (filled, now_ns);
+            self.tokens = filled;
+            self.filled_at_ns = now_ns;
             return None;
         }
-        (self.tokens, self.filled_at_ns) = (0.0, now_ns + wait_ns);
+        self.tokens = 0.0;
+        self.filled_at_ns = now_ns + wait_ns;
         Some(now_ns + wait_ns)
     }
 
@@ -278,7 +285,7 @@ impl Direction {
         }
     }
 
-    /// Returns whether this is the first SYN of a connection whose first SYN is dropped.
+    /// Returns whether the packet is the first SYN of a connection, and the settings drop that SYN.
     fn is_first_syn(&mut self, packet: &[u8]) -> bool {
         let to = self.settings.drops_first_syn_to;
         let beside = self.settings.variation.drops_first_syn_beside;
@@ -323,7 +330,7 @@ impl Direction {
         let held_ns = self.held_ns(&packet);
         let mut due_ns = at_ns + delay_ns + longer_ns + jitter_ns;
         if held_ns > 0 {
-            // Other packets overtake this one.
+            // Later packets overtake this one.
             self.enqueue(due_ns + held_ns, packet);
             return;
         }
@@ -346,7 +353,8 @@ impl Direction {
     }
 }
 
-/// Returns both ports of a TCP segment, its destination port, and whether it is a SYN without ACK.
+/// Returns the bytes of both ports of a TCP segment, the destination port, and `true` for a SYN
+/// without ACK.
 fn segment(packet: &[u8]) -> Option<([u8; 4], u16, bool)> {
     let segment = payload(packet, 6)?;
     let ports = *segment.first_chunk::<4>()?;
@@ -355,7 +363,8 @@ fn segment(packet: &[u8]) -> Option<([u8; 4], u16, bool)> {
     Some((ports, u16::from_be_bytes([high, low]), is_syn))
 }
 
-/// Returns the payload of an IPv4 packet of `protocol`, unless it is not the first fragment.
+/// Returns the payload of an IPv4 packet of `protocol` that is not fragmented or is the first
+/// fragment; otherwise returns `None`.
 fn payload(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     let first = *packet.first()?;
     let is_first = packet
@@ -377,8 +386,8 @@ mod tests {
         Wire::new(settings, Settings::default(), None, 1)
     }
 
-    /// Sends packets of `bytes` at `times_ns`, and returns the time of arrival and the number of
-    /// each that arrives.
+    /// Sends packets of `bytes` at `times_ns`. Returns the arrival time and the index of each
+    /// packet that arrives.
     fn arrivals(wire: &mut Wire, bytes: usize, times_ns: &[u64]) -> Vec<(u64, usize)> {
         let mut out = Vec::new();
         for (number, at) in times_ns.iter().enumerate() {
@@ -410,7 +419,8 @@ mod tests {
         let arrived = arrivals(&mut wire(settings), 100, &times);
         assert!(arrived.iter().map(|(_, number)| *number).eq(0..1_000));
         let late = arrived.iter().zip(&times).map(|((at, _), sent)| at - sent - 10 * MS);
-        let (least, most) = (late.clone().min().unwrap(), late.max().unwrap());
+        let least = late.clone().min().unwrap();
+        let most = late.max().unwrap();
         assert!(least < MS && (6 * MS..=8 * MS).contains(&most), "{least} {most}");
     }
 
@@ -445,8 +455,8 @@ mod tests {
     fn a_link_sends_at_its_rate_and_drops_what_its_queue_does_not_hold() {
         let link = Some(Link { bits_per_second: 8_000_000, queue_bytes: 10_000 });
         let settings = Settings { link, ..Settings::default() };
-        // 1,000 bytes take 1 ms. All enter at once: one is on the link, and ten full packets are
-        // queued.
+        // 1,000 bytes take 1 ms. All packets enter at once: one is on the link, and the queue holds
+        // ten full packets.
         let arrived = arrivals(&mut wire(settings), 1_000, &[0; 50]);
         let expected: Vec<(u64, usize)> =
             (0..11).map(|number| ((number as u64 + 1) * MS, number)).collect();
@@ -454,13 +464,13 @@ mod tests {
     }
 
     #[test]
-    fn a_shaper_passes_a_bucket_at_once_and_then_its_rate() {
+    fn a_shaper_passes_a_full_bucket_and_then_limits_to_its_rate() {
         let bucket = Bucket { bits_per_second: 800_000, bytes: 20_000, drops: false };
         let settings = Settings { policer_or_shaper: Some(bucket), ..Settings::default() };
         let arrived = arrivals(&mut wire(settings), 1_000, &[0; 40]);
         assert_eq!(arrived.len(), 40);
         assert!(arrived[..20].iter().all(|(at, _)| *at == 0));
-        // At that point 1,000 bytes take 10 ms.
+        // In the middle of the transfer 1,000 bytes take 10 ms.
         let times = arrived[20..].iter().map(|(at, _)| *at / MS);
         assert!(times.eq((1..=20).map(|number| number * 10)));
     }
@@ -469,7 +479,8 @@ mod tests {
     fn a_policer_drops_what_exceeds_its_bucket_and_its_rate() {
         let bucket = Bucket { bits_per_second: 800_000, bytes: 20_000, drops: true };
         let settings = Settings { policer_or_shaper: Some(bucket), ..Settings::default() };
-        // Ten times the rate for two seconds: the bucket's content and the refill pass.
+        // The test sends at ten times the rate for two seconds: the initial content of the bucket
+        // and its refill pass.
         let times: Vec<u64> = (0..2_000).map(|number| number * MS).collect();
         let arrived = arrivals(&mut wire(settings), 1_000, &times);
         assert!((215..=221).contains(&arrived.len()), "{}", arrived.len());

@@ -1,12 +1,12 @@
-//! A relay of TCP connections in front of a real server, in the server's network, that delays
-//! selected steps.
+//! A relay of TCP connections in front of a real server, in the server's network namespace, that
+//! delays selected steps of the protocol.
 //!
-//! For FTP it parses the replies (RFC 959, RFC 2428), so that it can delay one of them, and relays
-//! the data connections too: it replaces the port in the replies 227 and 229 by its own. It
-//! forwards the final reply of a transfer after all data.
+//! For FTP the relay parses the replies (RFC 959, RFC 2428), so that it can delay each of them
+//! separately. It also relays the data connections: it replaces the port in the replies 227 and 229
+//! by a port of its own, and forwards the final reply of a transfer after all data.
 
 mod ftp;
-mod login;
+mod telnet_relay;
 
 use super::network::SERVER;
 use super::setup::Delays;
@@ -23,8 +23,8 @@ pub(super) enum Protocol {
     Ftp,
 }
 
-/// Starts a relay at `port` of the server's address, in the network of the calling thread; the real
-/// server is at `behind` on the loopback.
+/// Starts a relay at `port` of the server's address, in the network namespace of the calling
+/// thread; the real server is at `behind` on the loopback.
 pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) -> Result<Stop> {
     let listener = TcpListener::bind((SERVER, port)).context("the interposer cannot listen")?;
     listener.set_nonblocking(true)?;
@@ -36,7 +36,8 @@ pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) 
             };
             let stop = stop.clone();
             thread::spawn(move || {
-                // The client sees a failed connection fail.
+                // If this connection fails, the client's connection closes, and the client reports
+                // an error.
                 _ = serve(protocol, client, behind, delays, &stop);
             });
         }
@@ -55,11 +56,11 @@ fn serve(
     let server = TcpStream::connect(("127.0.0.1", behind))?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
-        // With a timeout the threads end soon after the case.
+        // The timeout lets the threads check the stop flag, so that they end soon after the case.
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
     }
     match protocol {
-        Protocol::Login => login::pass(client, server, delays, stop),
+        Protocol::Login => telnet_relay::pass(client, server, delays, stop),
         Protocol::Ftp => ftp::pass(client, server, delays, stop),
     }
 }

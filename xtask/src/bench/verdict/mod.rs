@@ -1,11 +1,11 @@
 //! `bench verdict`: measures how often the first sentence of `plumb measure` names the cause.
 //!
-//! Cases are drawn from a seed ([`generate`], and [`second`] for other causes, magnitudes and
-//! peers): a service of a real server behind a packet relay between two network namespaces, with no
-//! cause, one, or two. The bench's own clients measure the user's waiting times with the causes and
-//! without each of them ([`truth`]); `plumb measure` runs as a user runs it, and its first sentence
-//! is evaluated by a rule that was fixed in advance ([`rule`]). The relay ([`impairment`]) shares
-//! no code with the simulator.
+//! A generator draws cases from a seed: [`generate`], or [`second`] for other causes, magnitudes
+//! and servers. A case is a service of a real server behind a packet relay between two network
+//! namespaces, with no injected cause, one, or two. The bench's own clients measure the user's
+//! waiting times with all causes, and without each cause ([`truth`]). Then `plumb measure` runs
+//! over the same path, and a rule that was fixed in advance ([`rule`]) evaluates the first sentence
+//! of its report. The relay ([`impairment`]) shares no code with the simulator.
 //!
 //! Attribution against injected causes follows Siekkinen et al. (2008), "A root cause analysis
 //! toolkit for TCP"; the classes of limits (sender, receiver, path) are those of the triage of
@@ -24,14 +24,14 @@ mod rng;
 mod rule;
 mod score;
 mod second;
-mod servers;
 mod setup;
 mod starve;
 mod stop;
-mod tables;
 mod trial;
+mod trial_servers;
 mod truth;
 mod variation;
+mod verdict_tables;
 
 use anyhow::{Context, Result, bail};
 use case::{Case, Generator, Peer};
@@ -44,8 +44,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Instant;
-use tables::Done;
-use trial::{Ended, Options};
+use trial::{CaseResult, Options};
+use verdict_tables::Done;
 
 /// Usage of `bench verdict`.
 pub(super) const USAGE: &str = "\
@@ -53,14 +53,14 @@ usage: ./x bench verdict [--generator first|second] [--seed N] [--cases M] [--ca
                          [--list] [--json FILE]
 
   --generator G
-               first (default), or second, which has other causes, magnitudes and peers
-  --seed N     the seed from which all cases are drawn (default 1)
-  --cases M    how many cases (default 60, at most 10000)
-  --case K     only the case number K
-  --jobs J     how many cases run at once (default 3, at most 8); one that starves a processor runs
-               alone
-  --list       print the cases and run none
-  --json FILE  also write every case with its times and sentences
+               first (default), or second, with other causes, magnitudes and servers
+  --seed N     seed of all cases (default 1)
+  --cases M    number of cases (default 60, at most 10000)
+  --case K     run only the case number K
+  --jobs J     number of concurrent cases (default 3, at most 8); a case that starves a processor
+               runs alone
+  --list       print the cases without running them
+  --json FILE  also write every case with its times and sentences to FILE
   --rule       print the rule and the causes of both generators as tables in Markdown";
 
 /// Highest priority of an ordinary process.
@@ -81,8 +81,8 @@ struct Arguments {
 ///
 /// # Errors
 ///
-/// Returns an error if the arguments are wrong or this user may not create namespaces, but not for
-/// a wrong verdict.
+/// Returns an error if the arguments are wrong or this user may not create namespaces. A wrong
+/// verdict is not an error.
 pub(super) fn run(arguments: &[&str]) -> Result<()> {
     if arguments.contains(&"--help") {
         return say(USAGE);
@@ -113,7 +113,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     let [before, after] = &loads;
     say(&format!(
         "{}\n{} generator, seed {}, {} cases, {seconds} s; load before {before}, after {after} (1, 5 min)",
-        tables::text(&done),
+        verdict_tables::text(&done),
         arguments.generator.name(),
         arguments.seed,
         done.len()
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
             "load_after": load_average(),
             "kernel": Machine::this().kernel,
             "peers": versions(arguments.generator),
-            "results": tables::to_json(&done),
+            "results": verdict_tables::to_json(&done),
         });
         std::fs::write(file, format!("{data:#}\n"))
             .with_context(|| format!("cannot write {}", file.display()))?;
@@ -142,7 +142,7 @@ fn draw(arguments: &Arguments, number: u64) -> Case {
     }
 }
 
-/// Returns the tables of `docs/verdict-bench.md`.
+/// Returns the tables of `docs/benchmarks/verdict.md`.
 fn markdown_tables() -> [String; 4] {
     [cause::markdown(), rule::markdown(), second::markdown(), rule::second_markdown()]
 }
@@ -216,18 +216,20 @@ fn versions(generator: Generator) -> Vec<(&'static str, String)> {
         Generator::First => &Peer::FIRST,
         Generator::Second => &Peer::SECOND,
     };
-    all.iter().map(|peer| (peer.name(), servers::version_of(*peer))).collect()
+    all.iter().map(|peer| (peer.name(), trial_servers::version_of(*peer))).collect()
 }
 
-/// Runs all cases, `jobs` at once, and prints a line when each ends.
+/// Runs all cases, `jobs` of them concurrently, and prints a line when a case ends.
 fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
     let options = Options::of_plumb()?;
     // Cases that must run alone come last.
     let (alone, shared): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(Case::is_exclusive);
     let queue: Mutex<VecDeque<Case>> = Mutex::new(shared.into_iter().chain(alone).collect());
-    let (turn, done) = (RwLock::new(()), Mutex::new(Vec::new()));
+    let turn = RwLock::new(());
+    let done = Mutex::new(Vec::new());
     let work = || {
-        // Reduces the influence of other programs; not an error if it is not permitted.
+        // A higher priority reduces the influence of other programs. The bench also runs without
+        // permission to set it.
         _ = schedule::set_nice(NICE);
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -240,7 +242,7 @@ fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
                 run_one(&case, &options)
             };
             // A closed stdout does not stop the cases.
-            _ = say(&tables::progress(&case, &ended));
+            _ = say(&verdict_tables::progress(&case, &ended));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((case, ended));
         }
     };
@@ -252,7 +254,7 @@ fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
     Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn run_one(case: &Case, options: &Options) -> Ended {
+fn run_one(case: &Case, options: &Options) -> CaseResult {
     trial::run(case, options)
 }
 
@@ -280,7 +282,8 @@ mod tests {
     #[test]
     fn the_page_has_the_rule_and_the_causes_of_the_code() {
         let root = std::env::var("CARGO_MANIFEST_DIR").unwrap();
-        let page = std::fs::read_to_string(format!("{root}/../docs/verdict-bench.md")).unwrap();
+        let page =
+            std::fs::read_to_string(format!("{root}/../docs/benchmarks/verdict.md")).unwrap();
         for table in markdown_tables() {
             assert!(page.contains(&table), "./x bench verdict --rule prints the tables");
         }

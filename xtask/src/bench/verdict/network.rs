@@ -1,5 +1,5 @@
-//! The two networks of one run: a namespace for the server and one for the client, each with a TUN,
-//! and the relay between them.
+//! The two network namespaces of one run: one for the server and one for the client, each with a
+//! TUN, and the packet relay between the TUNs.
 //!
 //! ```text
 //! client's namespace                         server's namespace
@@ -23,7 +23,8 @@ pub(super) const SERVER: &str = "10.0.0.1";
 /// `--via` argument of plumb's own TCP.
 pub(super) const OWN_TCP: &str = "tun:plumb0";
 
-/// Both networks. On drop the relay ends; the namespaces disappear with their last program.
+/// The network namespaces of the server and the client. On drop the relay ends; the namespaces
+/// disappear when their last process ends.
 #[derive(Debug)]
 pub(super) struct Networks {
     server: Network,
@@ -31,15 +32,15 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// Creates both networks, and leaves the calling thread in the client's.
+    /// Creates both network namespaces, and leaves the calling thread in the client's.
     ///
     /// # Errors
     ///
-    /// Returns an error if the user may not create namespaces or TUN devices, or if the kernel does
-    /// not have the congestion control of the case.
+    /// Returns an error if this user may not create namespaces or TUN devices, or if the kernel
+    /// does not have the congestion control of the case.
     pub(super) fn make(case: &Case, setup: &Setup) -> Result<Self> {
         enter_new_network()?;
-        let far = tun("far0", "10.0.0.1/24")?;
+        let server_tun = tun("far0", "10.0.0.1/24")?;
         let mut options = vec!["congctl", setup.control];
         let mtu = setup.server_mtu.map(|mtu| mtu.to_string());
         if let Some(mtu) = &mtu {
@@ -53,7 +54,7 @@ impl Networks {
         set_buffer("tcp_wmem", setup.server_send)?;
         let server = Network::of_this_thread()?;
         enter_new_network()?;
-        let near = tun("near0", "10.0.0.2/24")?;
+        let client_tun = tun("near0", "10.0.0.2/24")?;
         route("10.0.0.0/24", "change", "near0", &["congctl", setup.control])?;
         set_buffer("tcp_rmem", setup.client_receive)?;
         if case.service == Service::LoginOwnTcp {
@@ -64,15 +65,16 @@ impl Networks {
         }
         let seed = case.seed.wrapping_mul(1_000_003) ^ case.number;
         let wire = Wire::new(setup.to_client, setup.to_server, setup.medium, seed);
-        Ok(Self { server, relay: Relay::start(near, far, wire) })
+        Ok(Self { server, relay: Relay::start(client_tun, server_tun, wire) })
     }
 
-    /// Returns the largest delay of a packet beyond its due time in the relay, ms.
+    /// Returns the largest time by which the relay forwarded a packet later than computed, ms.
     pub(super) fn late_ms(&self) -> f64 {
         self.relay.late_ms()
     }
 
-    /// Runs `work` in the server's network; programs that it starts stay there.
+    /// Runs `work` in the server's network namespace; programs that `work` starts stay in this
+    /// namespace.
     pub(super) fn at_the_server<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T> + Send,
@@ -98,7 +100,7 @@ fn route(network: &str, verb: &str, device: &str, options: &[&str]) -> Result<()
     ip(&[&["route", verb, network, "dev", device], options].concat())
 }
 
-/// Runs `ip` in this thread's network.
+/// Runs `ip` in the network namespace of this thread.
 fn ip(arguments: &[&str]) -> Result<()> {
     let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
     let output = output.context("cannot run ip: install it (apt-get install iproute2)")?;
@@ -107,7 +109,7 @@ fn ip(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Sets all three values of a buffer setting in this thread's network.
+/// Sets all three values of the buffer setting `name` in the network namespace of this thread.
 fn set_buffer(name: &str, bytes: Option<u64>) -> Result<()> {
     let Some(bytes) = bytes else { return Ok(()) };
     let file = format!("/proc/sys/net/ipv4/{name}");

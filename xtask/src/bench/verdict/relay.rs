@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 const PACKET_BYTES: usize = 2_048;
 /// Number of packets read from one side before the other side is served.
 const BATCH: usize = 64;
-/// Higher than that of the threads that starve a processor.
+/// Priority of the relay, higher than that of the threads that starve a processor.
 const PRIORITY: u8 = 20;
 /// Maximum interval between checks of the stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,11 +28,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Forwards packets between the TUN of the client's network and that of the server's.
+    /// Forwards packets between the TUNs of the client's and the server's network namespace.
     pub(super) fn start(client: Tun, server: Tun, wire: Wire) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let late_ns = Arc::new(AtomicU64::new(0));
-        let (flag, late) = (Arc::clone(&stop), Arc::clone(&late_ns));
+        let flag = Arc::clone(&stop);
+        let late = Arc::clone(&late_ns);
         let thread = thread::spawn(move || {
             // Without permission, the delays are only as exact as ordinary scheduling.
             _ = schedule::set_real_time(PRIORITY);
@@ -41,7 +42,7 @@ impl Relay {
         Self { stop, late_ns, thread: Some(thread) }
     }
 
-    /// Returns the largest delay of a packet beyond the time that the wire computed, ms.
+    /// Returns the largest time by which a packet left the relay later than the wire computed, ms.
     pub(super) fn late_ms(&self) -> f64 {
         self.late_ns.load(Ordering::Relaxed) as f64 / 1e6
     }
@@ -66,7 +67,7 @@ fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool, late: &A
         late.fetch_max(late_ns, Ordering::Relaxed);
         for (towards, tun) in [(Towards::Client, client), (Towards::Server, server)] {
             while let Some(packet) = wire.pop(towards, now_ns) {
-                // A device that is down or full drops packets, as a network does.
+                // A device that is down or whose queue is full drops packets.
                 _ = tun.write(&packet);
             }
         }

@@ -1,5 +1,5 @@
-//! A DNS server on the loopback of a network. It knows one name, and answers after a delay (RFC
-//! 1035), or only the second query.
+//! A DNS server (RFC 1035) on the loopback interface of a network namespace. It knows one name. It
+//! answers after a delay, or ignores the first of two equal queries.
 
 use super::stop::Stop;
 use anyhow::{Context, Result};
@@ -27,8 +27,8 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Starts the server in the network of the calling thread. With `drops_first` each query is
-    /// answered only when it is repeated.
+    /// Starts the DNS server in the network namespace of the calling thread. With `drops_first`
+    /// each query is answered only when it is repeated.
     pub(super) fn start(delay_ms: u64, drops_first: bool) -> Result<Self> {
         let socket = UdpSocket::bind(ADDRESS).context("the resolver cannot listen")?;
         socket.set_read_timeout(Some(Duration::from_millis(50)))?;
@@ -49,7 +49,7 @@ impl Resolver {
                 let (Some(answer), Ok(socket)) = (answer, socket.try_clone()) else { continue };
                 thread::spawn(move || {
                     thread::sleep(delay);
-                    // Fails if the client has gone.
+                    // Sending fails if the client has closed its socket.
                     _ = socket.send_to(&answer, from);
                 });
             }

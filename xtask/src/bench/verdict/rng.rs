@@ -1,5 +1,5 @@
 //! The random number generator of the generated cases: SplitMix64 (Steele, Lea and Flood, OOPSLA
-//! 2014), seeded. It is independent of every generator of the product, so that a change there does
+//! 2014), seeded. The product does not use it, so that a change of the product's generators does
 //! not change the cases of a seed.
 
 /// A deterministic sequence of numbers.
@@ -9,7 +9,7 @@ pub(super) struct Rng {
 }
 
 impl Rng {
-    /// Returns the generator number `stream` of `seed`.
+    /// Returns the generator of the random stream number `stream` of `seed`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Self { state: seed };
         rng.state = rng.next() ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -38,7 +38,8 @@ impl Rng {
 
     /// Returns a number from `least` to `most` whose logarithm is uniformly distributed.
     pub(super) fn log_uniform(&mut self, least: u64, most: u64) -> u64 {
-        let (low, high) = ((least.max(1) as f64).ln(), (most.max(1) as f64).ln());
+        let low = (least.max(1) as f64).ln();
+        let high = (most.max(1) as f64).ln();
         let drawn = (low + self.unit() * (high - low)).exp();
         rounded(drawn).clamp(least, most)
     }
@@ -50,7 +51,7 @@ impl Rng {
     }
 }
 
-/// Returns the nearest whole number, 0 for negative ones.
+/// Returns the nearest whole number, or 0 for a negative `value`.
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 #[expect(clippy::cast_sign_loss, reason = "negative values become 0")]
 pub(super) fn rounded(value: f64) -> u64 {

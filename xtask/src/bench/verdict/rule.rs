@@ -3,15 +3,16 @@
 //! A [`Class`] is a component together with a mechanism. A sentence names a class if it contains a
 //! term of the component and a term of the mechanism, and its main clause (the text before the
 //! first colon or semicolon) contains none of the terms that contradict the class. If several
-//! classes match, those count whose component is named first: a sentence that begins with the cause
-//! may mention other components in its advice. Terms are standard ones of the field; the comparison
-//! ignores case.
+//! classes match, only the classes count whose component is named first: a sentence that begins
+//! with the cause may mention other components in its advice. Terms are standard ones of the field;
+//! the comparison ignores case.
 //!
-//! [`SECOND_TABLE`] has further classes for causes that only the second generator injects. They
-//! apply only to its cases, so that they do not change the scores of the first one.
+//! [`SECOND_TABLE`] has further classes for causes that only the second generator injects. These
+//! classes apply only to cases of the second generator, so that they do not change the scores of
+//! the first generator's cases.
 //!
 //! The rule is fixed before the verdict is changed, and is independent of the verdict's wording:
-//! `docs/verdict-bench.md` has it as a table, which a test compares with [`TABLE`].
+//! `docs/benchmarks/verdict.md` has it as a table, which a test compares with [`TABLE`].
 
 use super::case::Generator;
 use regex::{Regex, RegexBuilder};
@@ -79,7 +80,7 @@ const SERVER: &str = "server|remote (host|side|end|program|system|application)|f
 /// The host that runs `plumb measure`.
 const LOCAL: &str =
     "this (side|host|machine|computer|end)|local|own (processor|software|cpu)|client";
-/// Any name of the network between the hosts.
+/// Names of packet loss.
 const LOSS: &str = r"loss(es)?|lost|drop(s|ped|ping)?|retransmi\w+|sent again";
 const REORDERING: &str = r"reorder\w*|out[- ]of[- ]order|overtak\w+|disorder";
 const MTU: &str = r"mtu|black ?holes?|hole in|(large|long|big|full-size\w*) (packets|segments)|(packets|segments) (larger|longer|bigger|above)|size limit|fragment\w*";
@@ -316,7 +317,7 @@ struct Compiled {
 struct Rule {
     classes: Vec<Compiled>,
     second: Vec<Compiled>,
-    wholes: Regex,
+    user_waits: Regex,
     nothing: Regex,
     hedge: Regex,
     unknown: Regex,
@@ -338,7 +339,7 @@ fn rule() -> &'static Rule {
         Rule {
             classes: TABLE.iter().map(compiled).collect(),
             second: SECOND_TABLE.iter().map(compiled).collect(),
-            wholes: compile(WHOLES),
+            user_waits: compile(WHOLES),
             nothing: compile(NOTHING),
             hedge: compile(HEDGE),
             unknown: compile(UNKNOWN),
@@ -359,7 +360,8 @@ pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
         Generator::First => &[],
         Generator::Second => rule.second.as_slice(),
     };
-    let sentence = rule.wholes.replace_all(&sentence.replace('\u{2019}', "'"), " ").into_owned();
+    let sentence =
+        rule.user_waits.replace_all(&sentence.replace('\u{2019}', "'"), " ").into_owned();
     let main = sentence.split([':', ';']).next().unwrap_or_default();
     let positions = rule.classes.iter().chain(further).filter_map(|terms| {
         let at = terms.component.find(&sentence)?.start();
@@ -400,7 +402,7 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the table of the rule in Markdown, as in `docs/verdict-bench.md`.
+/// Returns the table of the rule in Markdown, as in `docs/benchmarks/verdict.md`.
 pub(super) fn markdown() -> String {
     markdown_of(&TABLE)
 }
@@ -664,7 +666,8 @@ mod tests {
         }
     }
 
-    /// In some sentences a server that reads slowly has slow storage or a slow program.
+    /// Returns whether the sentence names slow storage or a slow program of the server; sentences
+    /// about a server that reads slowly may name either.
     fn is_storage(classes: &[Class]) -> bool {
         classes.iter().all(|class| matches!(class, Class::ServerReader | Class::ServerProcessing))
     }

@@ -5,15 +5,15 @@ use super::answer::Answer;
 use super::case::{Case, Generator, Healthy};
 use super::cause::{Cause, Kind};
 use super::rule::{self, Class, Reading};
-use super::truth::{Truth, Whole};
+use super::truth::{Truth, UserWait};
 
 /// The ground truth of a case: the times with all causes, and without each cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     pub(super) with: Truth,
     pub(super) without: Vec<Truth>,
-    /// Largest delay of a packet beyond its due time in the relay, ms, in the run with all causes.
-    /// The machine added this delay.
+    /// Largest time by which the relay forwarded a packet later than computed, ms, in the run with
+    /// all causes. The load of the machine causes this delay.
     pub(super) relay_late_ms: f64,
 }
 
@@ -34,11 +34,12 @@ pub(super) enum Outcome {
     Wrong,
     /// The first sentence names no cause: an error, or a remark.
     Other,
-    /// Nothing was injected, and no cause is named.
+    /// Nothing was injected, and the first sentence names no cause.
     Quiet,
-    /// Nothing was injected, and the delay or the rate of the healthy path itself is named.
+    /// Nothing was injected, and the first sentence names the delay or the rate of the healthy path
+    /// itself.
     Limit,
-    /// Nothing was injected, and a cause is named.
+    /// Nothing was injected, and the first sentence names a cause.
     Accused,
     /// The injected cause delays no client of the bench; the case is not counted.
     Ineffective,
@@ -62,15 +63,16 @@ impl Outcome {
     }
 }
 
-/// A predicted gain with the measured one.
+/// The predicted and the measured gain if a cause is removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gain {
     pub(super) kind: Kind,
-    pub(super) whole: Whole,
+    pub(super) user_wait: UserWait,
     pub(super) predicted_ms: f64,
     pub(super) measured_ms: f64,
-    /// For a random cause, the gain of the reported run: the whole as stated by the report, minus
-    /// the time without the cause. Another run has other losses and pauses.
+    /// For a random cause, the gain in the run that `plumb measure` reports: the waiting time that
+    /// the report states, minus the time without the cause. In any other run the losses and pauses
+    /// differ.
     pub(super) of_that_run_ms: Option<f64>,
 }
 
@@ -80,12 +82,13 @@ pub(super) struct Score {
     pub(super) outcome: Outcome,
     /// Classes that the first sentence names.
     pub(super) named: Vec<Class>,
-    /// With two causes, whether both are named somewhere.
+    /// For a case with two causes: `true` if the report names both of them.
     pub(super) both: Option<bool>,
     pub(super) gains: Vec<Gain>,
 }
 
-/// A cause is effective if it costs at least this share of a whole, and more than a user notices.
+/// A cause is effective if it adds at least this share of one waiting time, and a user notices the
+/// difference.
 const EFFECTIVE_SHARE: f64 = 0.1;
 /// With two causes, the smaller one may be named first if its share is at least this fraction of
 /// the larger.
@@ -133,11 +136,11 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
 }
 
 fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
-    let is_far = healthy == Healthy::Far;
+    let is_long_path = healthy == Healthy::LongPath;
     let is_limit = |class: &Class| match class {
-        Class::PathDelay | Class::LockStep => is_far,
-        // Slow start does limit a short file over a long path.
-        Class::SlowStart => is_far && case.generator == Generator::Second,
+        Class::PathDelay | Class::LockStep => is_long_path,
+        // On a long path, slow start limits the transfer of a short file.
+        Class::SlowStart => is_long_path && case.generator == Generator::Second,
         // At a low rate even a queue of ten packets takes long.
         Class::PathRate | Class::PathQueue => case.path.rate_kbps.is_some(),
         _ => false,
@@ -154,7 +157,7 @@ fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
     }
 }
 
-/// Returns whether an undecided sentence names a right class anywhere.
+/// Returns whether a sentence that names several possible causes names a right class among them.
 fn is_possible(sentence: &str, generator: Generator, causes: &[&Cause]) -> bool {
     let read = |text: &str| rule::read(text, generator).classes;
     let parts = sentence.split([',', '(', ')', ':', ';']).flat_map(|part| part.split(" or "));
@@ -167,15 +170,16 @@ fn is_possible(sentence: &str, generator: Generator, causes: &[&Cause]) -> bool 
             .any(|class| read(sentence).contains(class))
 }
 
-/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it.
-/// Only wholes that the cause can act on count, since runs differ randomly.
+/// Returns the largest share of a waiting time that cause `number` adds, or 0 if no user would
+/// notice the difference. Only waiting times count that the cause can lengthen, since all times
+/// differ randomly between runs.
 pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
     let Some(without) = evidence.without.get(number) else { return 0.0 };
-    let wholes = case.causes.get(number).map_or(&[][..], |cause| cause.kind.acts_on());
-    let shares = wholes.iter().filter_map(|whole| {
-        let gain = evidence.with.gain(without, *whole)?;
-        let total = evidence.with.times.get(whole)?.ms;
-        let is_noticed = gain.ms >= whole.unnoticed_ms();
+    let user_waits = case.causes.get(number).map_or(&[][..], |cause| cause.kind.acts_on());
+    let shares = user_waits.iter().filter_map(|user_wait| {
+        let gain = evidence.with.gain(without, *user_wait)?;
+        let total = evidence.with.times.get(user_wait)?.ms;
+        let is_noticed = gain.ms >= user_wait.unnoticed_ms();
         Some(if is_noticed { gain.ms / total.max(0.001) } else { 0.0 })
     });
     shares.fold(0.0, f64::max)
@@ -191,8 +195,8 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
             reading.classes.iter().any(|class| classes.contains(class))
         });
         let gain = named.and_then(|named| {
-            let whole = named.whole?;
-            let measured = evidence.with.gain(evidence.without.get(number)?, whole)?;
+            let user_wait = named.user_wait?;
+            let measured = evidence.with.gain(evidence.without.get(number)?, user_wait)?;
             // A run that did not finish has no time to compare.
             if measured.timed_out {
                 return None;
@@ -201,22 +205,22 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
             // numbers of commands, each of which takes a round trip. So shares are compared instead
             // of times.
             let is_scaled = match case.service.is_login() {
-                true => whole == Whole::Transfer,
-                false => whole == Whole::Login && cause.kind == Kind::Distance,
+                true => user_wait == UserWait::Transfer,
+                false => user_wait == UserWait::Login && cause.kind == Kind::Distance,
             };
             let scale = match is_scaled {
-                true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
+                true => evidence.with.times.get(&user_wait)?.ms / named.user_wait_ms?,
                 false => 1.0,
             };
             let is_comparable = cause.kind.is_random() && !is_scaled;
-            let without = evidence.without.get(number)?.times.get(&whole)?;
-            let whole_ms = named.whole_ms.filter(|_| is_comparable && !without.timed_out);
+            let without = evidence.without.get(number)?.times.get(&user_wait)?;
+            let user_wait_ms = named.user_wait_ms.filter(|_| is_comparable && !without.timed_out);
             Some(Gain {
                 kind: cause.kind,
-                whole,
+                user_wait,
                 predicted_ms: named.gain_ms? * scale,
                 measured_ms: measured.ms,
-                of_that_run_ms: whole_ms.map(|whole_ms| whole_ms - without.ms),
+                of_that_run_ms: user_wait_ms.map(|user_wait_ms| user_wait_ms - without.ms),
             })
         });
         found.extend(gain);
@@ -230,13 +234,13 @@ mod tests {
     use super::super::truth::Time;
     use super::*;
 
-    fn truth(whole: Whole, ms: f64) -> Truth {
-        let times = [(whole, Time { ms, timed_out: false })].into();
+    fn truth(user_wait: UserWait, ms: f64) -> Truth {
+        let times = [(user_wait, Time { ms, timed_out: false })].into();
         Truth { times }
     }
 
     fn evidence(with: f64, without: &[f64]) -> Evidence {
-        let of = |ms: f64| truth(Whole::Transfer, ms);
+        let of = |ms: f64| truth(UserWait::Transfer, ms);
         let without = without.iter().map(|ms| of(*ms)).collect();
         Evidence { with: of(with), without, relay_late_ms: 0.0 }
     }
@@ -298,12 +302,12 @@ mod tests {
         let mut case = case_with(&[]);
         let outcome =
             |case: &Case, text: &str| score(case, &Evidence::default(), &answer(text)).outcome;
-        case.healthy = Some(Healthy::Far);
+        case.healthy = Some(Healthy::LongPath);
         let distance = "The network's round trip costs 120 ms of the 121 ms of an echo.";
         assert_eq!(outcome(&case, distance), Outcome::Limit);
         assert_eq!(outcome(&case, HOST), Outcome::Accused);
         assert_eq!(outcome(&case, "Nothing stands out."), Outcome::Quiet);
-        case.healthy = Some(Healthy::Near);
+        case.healthy = Some(Healthy::ShortPath);
         assert_eq!(outcome(&case, distance), Outcome::Accused);
         let line = "The line costs 1.30 s of the 1.34 s of the transfer: at 25,863,666 bit/s.";
         case.path.rate_kbps = Some(26_000);
@@ -323,7 +327,7 @@ mod tests {
         let gains = score(&case, &evidence(2_300.0, &[200.0]), &answer).gains;
         let expected = Gain {
             kind: Kind::Loss,
-            whole: Whole::Transfer,
+            user_wait: UserWait::Transfer,
             predicted_ms: 2_000.0,
             measured_ms: 2_100.0,
             of_that_run_ms: None,
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gain_of_a_cause_of_chance_is_that_of_the_run_that_the_report_describes() {
+    fn the_gain_of_a_random_cause_is_that_of_the_described_run() {
         let gain_of = |kind| {
             let case = case_with(&[kind]);
             let record = serde_json::json!({
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_did_not_end_is_compared_with_no_gain() {
+    fn an_unfinished_run_has_no_gain_to_compare() {
         let case = case_with(&[Kind::Loss]);
         let record = serde_json::json!({
             "verdict": LOSS,
@@ -358,15 +362,15 @@ mod tests {
         });
         let answer = Answer::read(&record.to_string(), "", Some(1));
         let mut evidence = evidence(15_000.0, &[200.0]);
-        evidence.with.times.insert(Whole::Transfer, Time { ms: 15_000.0, timed_out: true });
+        evidence.with.times.insert(UserWait::Transfer, Time { ms: 15_000.0, timed_out: true });
         assert_eq!(score(&case, &evidence, &answer).gains, []);
     }
 
     #[test]
-    fn of_a_set_up_with_other_commands_the_shares_are_compared() {
+    fn shares_are_compared_if_the_client_sends_other_commands() {
         let mut case = case_with(&[Kind::Distance]);
         case.service = super::super::case::Service::FtpGet;
-        let of = |ms: f64| truth(Whole::Login, ms);
+        let of = |ms: f64| truth(UserWait::Login, ms);
         let evidence = Evidence { with: of(640.0), without: vec![of(13.0)], relay_late_ms: 0.0 };
         let sentence =
             "The round-trip time of the path costs 852 ms of the 871 ms of connection set-up.";

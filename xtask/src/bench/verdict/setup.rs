@@ -1,5 +1,5 @@
 //! Settings of the relay, the kernels, the interposer and the servers for a case: a pure function
-//! of the case, with all of its causes or without one of them.
+//! of the case and of the cause that is removed, if any.
 //!
 //! A run without a cause has the same path, peers and sizes: a deep queue becomes one of suitable
 //! length at the same rate, a half-duplex link a full-duplex one, and small segments become full
@@ -83,7 +83,7 @@ pub(super) struct Setup {
     pub(super) server_busy: Option<Busy>,
     /// Rate limit towards the client, bytes per second.
     pub(super) bytes_per_second: Option<u64>,
-    /// Settings that only the second generator uses.
+    /// Settings that only cases of the second generator use.
     pub(super) second: Conditions,
 }
 
@@ -135,11 +135,13 @@ impl Setup {
 
     fn limit(&mut self, kbps: u64, queue_bytes: u64) {
         let link = Some(Link { bits_per_second: kbps * 1_000, queue_bytes });
-        (self.to_client.link, self.to_server.link) = (link, link);
+        self.to_client.link = link;
+        self.to_server.link = link;
         self.bytes_per_second = Some(kbps * 125);
     }
 
-    /// Sets the properties that remain if a cause is removed: the rate that goes with it.
+    /// Sets the properties that remain if a cause is removed, for example the rate of a link with a
+    /// deep queue.
     fn take_rest(&mut self, cause: Cause, rtt_us: u64) {
         let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
         match cause.kind {
@@ -175,7 +177,7 @@ impl Setup {
             Kind::SlowFirstByte => self.delays.first_byte_ms = size,
             Kind::SlowCommand => self.delays.command_ms = size,
             Kind::SlowDisk if case.service == Service::TftpGet => {
-                // A TFTP block is a fraction of 16 KiB.
+                // The time per 16 KiB is reduced in proportion to a TFTP block of 1,428 bytes.
                 let each_ns = size * 1_000_000 * 1_428 / 16_384;
                 self.to_client.blocks = BlockDelay { each_ns, ..self.to_client.blocks };
             }
@@ -265,7 +267,8 @@ mod tests {
     fn a_cause_changes_the_setup_and_its_removal_leaves_the_path() {
         for row in &super::super::cause::ROWS {
             let case = first_with(row.kind);
-            let (with, without) = (Setup::of(&case, None), Setup::of(&case, Some(0)));
+            let with = Setup::of(&case, None);
+            let without = Setup::of(&case, Some(0));
             assert_ne!(with, without, "{case}");
             assert_eq!(with.control, without.control);
         }
@@ -274,8 +277,10 @@ mod tests {
     #[test]
     fn a_deep_queue_becomes_a_short_one_at_the_same_rate() {
         let case = first_with(Kind::DeepQueue);
-        let (with, without) = (Setup::of(&case, None), Setup::of(&case, Some(0)));
-        let (deep, short) = (with.to_client.link.unwrap(), without.to_client.link.unwrap());
+        let with = Setup::of(&case, None);
+        let without = Setup::of(&case, Some(0));
+        let deep = with.to_client.link.unwrap();
+        let short = without.to_client.link.unwrap();
         assert_eq!(deep.bits_per_second, short.bits_per_second);
         assert!(deep.queue_bytes > 2 * short.queue_bytes, "{deep:?} {short:?}");
     }
@@ -283,7 +288,8 @@ mod tests {
     #[test]
     fn distance_is_added_to_both_directions() {
         let case = first_with(Kind::Distance);
-        let (with, without) = (Setup::of(&case, None), Setup::of(&case, Some(0)));
+        let with = Setup::of(&case, None);
+        let without = Setup::of(&case, Some(0));
         let added = with.to_client.delay_ns - without.to_client.delay_ns;
         assert_eq!(added, case.causes[0].size * 500_000);
         assert_eq!(with.to_client.delay_ns, with.to_server.delay_ns);

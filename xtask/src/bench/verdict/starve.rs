@@ -1,7 +1,8 @@
 //! A starved processor: a real-time thread keeps it busy for a part of each period, or ordinary
 //! threads keep it busy all the time.
 //!
-//! A program on it waits in the run queue, as with competing programs of higher priority.
+//! A program on this processor waits in the run queue, as with competing programs of higher
+//! priority.
 
 use super::setup::Busy;
 use super::stop::Stop;
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Higher than every ordinary program, lower than the relay.
+/// Real-time priority of the busy thread: above every ordinary program, below the relay.
 const PRIORITY: u8 = 5;
 
 /// Keeps the processor busy until the returned value is dropped.

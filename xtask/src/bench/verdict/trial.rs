@@ -1,8 +1,8 @@
-//! One case in real time: networks, relay, servers, clients, and the result.
+//! One case in real time: network namespaces, relay, servers, clients, and the result.
 //!
-//! Each run of a case has its own networks: one run with all causes, and one without each of them.
-//! A run begins with the bench's own client; in the run with all causes, `plumb measure` follows
-//! over the same path.
+//! A case has one run with all causes, and for each cause one run without that cause. Each run has
+//! its own network namespaces. A run begins with the bench's own client; in the run with all
+//! causes, `plumb measure` follows over the same path.
 
 use super::super::typing::plumb;
 use super::answer::Answer;
@@ -11,10 +11,10 @@ use super::interposer::{self, Protocol};
 use super::network::{Networks, OWN_TCP, SERVER};
 use super::resolver::{self, NAME, Resolver};
 use super::score::{Evidence, Score, score};
-use super::servers::{self, Directory, LARGE_FACTOR, Servers, port_of, user_of};
 use super::setup::{Delays, Setup};
 use super::starve;
 use super::stop::Stop;
+use super::trial_servers::{self, Directory, LARGE_FACTOR, Servers, port_of, user_of};
 use super::truth::Truth;
 use anyhow::{Context, Result};
 use os::process::Program;
@@ -26,18 +26,19 @@ use std::thread;
 
 /// Time after which `plumb measure` is interrupted, as a user would do.
 const MEASURE_LIMIT: Duration = Duration::from_secs(50);
-/// The same for cases of the second generator, whose round trips over a satellite take 0.7 s.
+/// Like `MEASURE_LIMIT`, for cases of the second generator, some of which have round trips of 0.7 s
+/// over a satellite.
 const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
-/// Time after the interrupt at which it is killed.
+/// Time after the interrupt at which `plumb measure` is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// Its `--timeout`, s: the default is 30.
+/// Argument of `--timeout` for `plumb measure`, s; the default is 30.
 const TIMEOUT_S: &str = "8";
-/// Number of keys of an echo measurement: the default is 200.
+/// Number of keys that `plumb measure` types to measure echoes; the default is 200.
 const KEYS: &str = "40";
 
 /// Result of a case.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Ended {
+pub(super) enum CaseResult {
     Scored {
         evidence: Evidence,
         answer: Answer,
@@ -49,7 +50,7 @@ pub(super) enum Ended {
     Failed(String),
 }
 
-/// Current names of renamed options.
+/// Names of renamed options in this version of `plumb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     /// `--estimate`, or `--foretell` in earlier versions.
@@ -57,7 +58,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Detects the names from the program's help.
+    /// Detects the names from the help of `plumb measure`.
     pub(super) fn of_plumb() -> Result<Self> {
         let help = Command::new(plumb()?).args(["measure", "--help"]).output()?;
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
@@ -66,36 +67,39 @@ impl Options {
     }
 }
 
-/// Runs a case in a separate thread, which ends in networks of its own.
-pub(super) fn run(case: &Case, options: &Options) -> Ended {
-    if let Err(error) = servers::path_of(case.peer) {
-        return Ended::NotConfigured(format!("{error:#}"));
+/// Runs a case and scores its answer.
+pub(super) fn run(case: &Case, options: &Options) -> CaseResult {
+    if let Err(error) = trial_servers::path_of(case.peer) {
+        return CaseResult::NotConfigured(format!("{error:#}"));
     }
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let control = case.path.control.name();
     if !available.unwrap_or_default().split_whitespace().any(|name| name == control) {
-        return Ended::NotConfigured(format!("the kernel has no congestion control {control}"));
+        return CaseResult::NotConfigured(format!(
+            "the kernel has no congestion control {control}"
+        ));
     }
     match evidence(case, options) {
         Ok((evidence, answer)) => {
             let score = score(case, &evidence, &answer);
-            Ended::Scored { evidence, answer, score }
+            CaseResult::Scored { evidence, answer, score }
         }
-        Err(error) => Ended::Failed(format!("{error:#}")),
+        Err(error) => CaseResult::Failed(format!("{error:#}")),
     }
 }
 
 fn evidence(case: &Case, options: &Options) -> Result<(Evidence, Answer)> {
     let mut evidence = Evidence::default();
     let (with, answer, late_ms) = in_networks(case, None, Some(options))?;
-    (evidence.with, evidence.relay_late_ms) = (with, late_ms);
+    evidence.with = with;
+    evidence.relay_late_ms = late_ms;
     for number in 0..case.causes.len() {
         evidence.without.push(in_networks(case, Some(number), None)?.0);
     }
     Ok((evidence, answer.unwrap_or_default()))
 }
 
-/// Creates the networks and servers of one run, and measures.
+/// Creates the network namespaces and servers of one run, and measures.
 fn in_networks(
     case: &Case,
     removed: Option<usize>,
@@ -107,8 +111,10 @@ fn in_networks(
             let networks = Networks::make(case, &setup)?;
             let directory = Directory::make(case, &setup)?;
             let processors = schedule::processors()?;
-            let (first, last) = (processors.first(), processors.last());
-            let (first, last) = (*first.context("no processor")?, *last.context("no processor")?);
+            let first = processors.first();
+            let last = processors.last();
+            let first = *first.context("no processor")?;
+            let last = *last.context("no processor")?;
             let _servers = serve(case, &setup, &directory, &networks, last)?;
             let drops_first = setup.second.drops_first_query;
             let _resolver = case
@@ -120,16 +126,16 @@ fn in_networks(
             let loops = setup.second.loops;
             let _loops = loops.map(|loops| starve::start_loops(last, loops.count)).transpose()?;
             if setup.client_busy.is_some() {
-                // The client shares the processor with the busy program; the server has the other
+                // The client shares a processor with the busy threads; the server uses the other
                 // one.
                 schedule::pin_to(last)?;
             } else if setup.server_busy.is_some() || loops.is_some() {
                 schedule::pin_to(first)?;
             }
-            thread::sleep(servers::settling_time(case.peer));
+            thread::sleep(trial_servers::settling_time(case.peer));
             let is_random = case.causes.iter().any(|cause| cause.kind.is_random());
             let truth = Truth::measure(case, &setup, is_random)?;
-            thread::sleep(servers::settling_time(case.peer));
+            thread::sleep(trial_servers::settling_time(case.peer));
             let answer =
                 options.map(|options| measure(case, &setup, &directory, options)).transpose()?;
             Ok((truth, answer, networks.late_ms()))
@@ -138,15 +144,15 @@ fn in_networks(
     })
 }
 
-/// Programs and threads in the server's network; they stop on drop.
+/// Programs and threads in the server's network namespace; they stop on drop.
 struct Serving {
     _resolver: Option<Resolver>,
     _servers: Servers,
     _interposer: Option<Stop>,
 }
 
-/// Starts the server, the interposer in front of it, and the name server that it queries.
-/// `processor` is that of the server if the cause is a busy processor.
+/// Starts the server, the interposer in front of it, and the name server that the server queries.
+/// If the cause is a busy processor, the server runs on `processor`.
 fn serve(
     case: &Case,
     setup: &Setup,
@@ -154,7 +160,7 @@ fn serve(
     networks: &Networks,
     processor: usize,
 ) -> Result<Serving> {
-    let place = servers::place_of(case, setup);
+    let place = trial_servers::place_of(case, setup);
     let resolver_ms = setup.second.server_resolver_ms;
     let resolver = resolver_ms.map(|_| networks.at_the_server(|| Resolver::start(0, false)));
     let resolver = resolver.transpose()?;
@@ -165,9 +171,9 @@ fn serve(
         if let Some(loops) = setup.second.loops {
             schedule::set_nice(loops.server_nice)?;
         }
-        servers::start(case, setup, directory, place)
+        trial_servers::start(case, setup, directory, place)
     })?;
-    // The server also queries names while it starts, so the delay is set only now.
+    // The server also queries names while it starts, so the delay is set after its start.
     if let (Some(resolver), Some(ms)) = (&resolver, resolver_ms) {
         resolver.set_delay(ms);
     }
@@ -183,7 +189,7 @@ fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<Stop> {
     interposer::start(protocol, port_of(case.service), behind, delays)
 }
 
-/// Runs `plumb measure` in the network of the calling thread.
+/// Runs `plumb measure` in the network namespace of the calling thread.
 fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options) -> Result<Answer> {
     let at = &directory.0;
     let mut command = match case.by_name {
@@ -199,7 +205,8 @@ fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options)
     command.args(arguments(case, &at.join("password").display().to_string(), options));
     command.env("XDG_STATE_HOME", at.join("state")).env("HOME", at.join("state"));
     command.env("PLUMB_FTP_PASSWORD", user_of(case.peer).1);
-    let (out, err) = (at.join("stdout"), at.join("stderr"));
+    let out = at.join("stdout");
+    let err = at.join("stderr");
     command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
     let mut program = Program::start(&mut command)?;
     let limit = match case.generator {
@@ -213,7 +220,8 @@ fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options)
         status = program.wait_for_end(END_LIMIT)?;
     }
     drop(program);
-    let (stdout, stderr) = (fs::read_to_string(&out)?, fs::read(&err)?);
+    let stdout = fs::read_to_string(&out)?;
+    let stderr = fs::read(&err)?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     let answer = Answer::read(&stdout, &stderr, status.and_then(|status| status.code()));
     Ok(Answer { was_ended, ..answer })

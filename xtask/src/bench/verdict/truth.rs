@@ -1,23 +1,23 @@
-//! The ground truth: the waiting times of a user with an ordinary client, measured by the bench's
-//! own clients over the kernel's TCP. No value comes from `plumb`.
+//! The ground truth: the waiting times of a user, measured by the bench's own clients over the
+//! kernel's TCP. No value comes from `plumb`.
 
 mod ftp;
-mod login;
+mod telnet_client;
 mod tftp;
 
 use super::case::{Case, Service};
 use super::network::SERVER;
 use super::resolver;
-use super::servers::port_of;
 use super::setup::Setup;
+use super::trial_servers::port_of;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A time that a user waits.
+/// Kind of time that a user waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Whole {
+pub(super) enum UserWait {
     /// From the name lookup to the first usable prompt; for FTP to the reply 230.
     Login,
     Echo,
@@ -32,7 +32,7 @@ pub(super) enum Whole {
     Large,
 }
 
-impl Whole {
+impl UserWait {
     pub(super) const ALL: [Self; 7] = [
         Self::Login,
         Self::Echo,
@@ -65,7 +65,7 @@ impl Whole {
         }
     }
 
-    /// Parses the name of a whole as printed in a report.
+    /// Parses the name of a waiting time as printed in a report.
     pub(super) fn named(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -94,17 +94,18 @@ pub(super) struct Time {
 /// The times of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Truth {
-    pub(super) times: BTreeMap<Whole, Time>,
+    pub(super) times: BTreeMap<UserWait, Time>,
 }
 
-/// Longest wait for a single event.
+/// Maximum wait for a single event.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Time limit for repeating transfers and screens.
+/// Total time after which no further transfer or screen is measured.
 const BUDGET: Duration = Duration::from_secs(4);
 
 impl Truth {
-    /// Uses the service as a user would, in the network of the calling thread. `is_random` states
-    /// that the cause acts at random, so that means are taken instead of medians.
+    /// Uses the service like a user, in the network namespace of the calling thread, and measures
+    /// the waiting times. `is_random` is `true` for a cause that affects packets or replies at
+    /// random; the results are then means instead of medians.
     pub(super) fn measure(case: &Case, setup: &Setup, is_random: bool) -> Result<Self> {
         let mut truth = Self::default();
         let began = Instant::now();
@@ -114,29 +115,31 @@ impl Truth {
         }
         let run = Run { case, setup, began, is_random };
         match case.service {
-            Service::Login | Service::LoginOwnTcp => login::measure(&run, &mut truth)?,
+            Service::Login | Service::LoginOwnTcp => telnet_client::measure(&run, &mut truth)?,
             Service::FtpGet | Service::FtpPut => ftp::measure(&run, &mut truth)?,
             Service::TftpGet => tftp::measure(&run, &mut truth)?,
         }
         Ok(truth)
     }
 
-    /// Returns how much shorter `without` is, ms, and whether that is a lower bound.
-    pub(super) fn gain(&self, without: &Self, whole: Whole) -> Option<Time> {
-        let (with, without) = (self.times.get(&whole)?, without.times.get(&whole)?);
+    /// Returns the time by which the waiting time in `without` is shorter. `timed_out` is set if
+    /// one of the two times reached its limit.
+    pub(super) fn gain(&self, without: &Self, user_wait: UserWait) -> Option<Time> {
+        let with = self.times.get(&user_wait)?;
+        let without = without.times.get(&user_wait)?;
         let timed_out = with.timed_out || without.timed_out;
         Some(Time { ms: with.ms - without.ms, timed_out })
     }
 
-    fn set(&mut self, whole: Whole, times: &[f64], is_random: bool) {
+    fn set(&mut self, user_wait: UserWait, times: &[f64], is_random: bool) {
         let ms = if is_random { mean(times) } else { median(times) };
         if let Some(ms) = ms {
-            self.times.insert(whole, Time { ms, timed_out: false });
+            self.times.insert(user_wait, Time { ms, timed_out: false });
         }
     }
 
-    fn set_limit(&mut self, whole: Whole) {
-        self.times.insert(whole, Time { ms: millis(LIMIT), timed_out: true });
+    fn set_limit(&mut self, user_wait: UserWait) {
+        self.times.insert(user_wait, Time { ms: millis(LIMIT), timed_out: true });
     }
 }
 
@@ -146,7 +149,7 @@ struct Silence;
 
 impl std::fmt::Display for Silence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "nothing for {} s", LIMIT.as_secs())
+        write!(f, "no answer for {} s", LIMIT.as_secs())
     }
 }
 
@@ -179,7 +182,7 @@ impl Run<'_> {
     /// Connects to the service.
     fn connect(&self) -> Result<TcpStream> {
         let address: SocketAddr = format!("{SERVER}:{}", port_of(self.case.service)).parse()?;
-        let stream = TcpStream::connect_timeout(&address, LIMIT).context("no connection")?;
+        let stream = TcpStream::connect_timeout(&address, LIMIT).context("cannot connect")?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -205,34 +208,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_is_recognized_in_the_words_of_a_report() {
-        let wholes = [
-            ("the way to the prompt", Whole::Login),
-            ("an echo", Whole::Echo),
-            ("an echo beside other data", Whole::EchoUnderLoad),
-            ("echo under load", Whole::EchoUnderLoad),
-            ("a short answer", Whole::Answer),
-            ("a screenful", Whole::Screenful),
-            ("the transfer", Whole::Transfer),
-            ("the download", Whole::Transfer),
+    fn the_measured_quantity_is_recognized_in_the_text_of_a_report() {
+        let user_waits = [
+            ("the way to the prompt", UserWait::Login),
+            ("an echo", UserWait::Echo),
+            ("an echo beside other data", UserWait::EchoUnderLoad),
+            ("echo under load", UserWait::EchoUnderLoad),
+            ("a short answer", UserWait::Answer),
+            ("a screenful", UserWait::Screenful),
+            ("the transfer", UserWait::Transfer),
+            ("the download", UserWait::Transfer),
         ];
-        for (text, whole) in wholes {
-            assert_eq!(Whole::named(text), Some(whole), "{text}");
+        for (text, user_wait) in user_waits {
+            assert_eq!(UserWait::named(text), Some(user_wait), "{text}");
         }
-        assert_eq!(Whole::named(""), None);
+        assert_eq!(UserWait::named(""), None);
     }
 
     #[test]
     fn a_gain_is_the_difference_of_two_runs_and_a_limit_makes_it_a_lower_bound() {
         let mut with = Truth::default();
-        with.set(Whole::Echo, &[30.0, 20.0, 400.0], false);
-        with.set_limit(Whole::Screenful);
+        with.set(UserWait::Echo, &[30.0, 20.0, 400.0], false);
+        with.set_limit(UserWait::Screenful);
         let mut without = Truth::default();
-        without.set(Whole::Echo, &[10.0], false);
-        without.set(Whole::Screenful, &[40.0], false);
-        assert_eq!(with.gain(&without, Whole::Echo), Some(Time { ms: 20.0, timed_out: false }));
-        let gain = with.gain(&without, Whole::Screenful).unwrap();
+        without.set(UserWait::Echo, &[10.0], false);
+        without.set(UserWait::Screenful, &[40.0], false);
+        assert_eq!(with.gain(&without, UserWait::Echo), Some(Time { ms: 20.0, timed_out: false }));
+        let gain = with.gain(&without, UserWait::Screenful).unwrap();
         assert!(gain.timed_out && gain.ms > 14_000.0);
-        assert_eq!(with.gain(&without, Whole::Transfer), None);
+        assert_eq!(with.gain(&without, UserWait::Transfer), None);
     }
 }

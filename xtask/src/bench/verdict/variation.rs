@@ -1,5 +1,5 @@
-//! Changes of one direction of the path with time, packet length, or the traffic of other hosts: a
-//! model in virtual time, part of `super::impairment`.
+//! Impairments of one direction of the path that depend on time, packet length, or the traffic of
+//! other hosts: a model in virtual time, part of `super::impairment`.
 //!
 //! Not modeled: packets that overtake others when a route becomes shorter (packets keep their
 //! order), the average queue length of random early detection (Floyd and Jacobson, 1993: here the
@@ -14,7 +14,7 @@ const CROSS_PACKET_BITS: u64 = 12_000;
 /// multiplicative decrease, RFC 9438 section 4.6).
 const DECREASE_TENTHS: u64 = 3;
 
-/// A repeating interval: the last `for_ns` of each `every_ns`.
+/// A repeating interval: the last `for_ns` of each period of `every_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Periodic {
     pub(super) every_ns: u64,
@@ -22,7 +22,8 @@ pub(super) struct Periodic {
 }
 
 impl Periodic {
-    /// Returns the end of the interval that contains `at_ns`, or `None` outside of one.
+    /// Returns the end of the interval that contains `at_ns`, or `None` if `at_ns` is between
+    /// intervals.
     pub(super) fn end(self, at_ns: u64) -> Option<u64> {
         let every_ns = self.every_ns.max(1);
         let in_period_ns = at_ns % every_ns;
@@ -52,7 +53,7 @@ pub(super) struct Red {
 pub(super) struct Variation {
     /// Intervals with a longer route, and the additional delay, ns.
     pub(super) longer_route: Option<(Periodic, u64)>,
-    /// Intervals at whose end held packets are released.
+    /// Intervals in which all packets are held, until the end of the interval.
     pub(super) pauses: Option<Periodic>,
     /// Intervals in which packets are lost.
     pub(super) outages: Option<Periodic>,
@@ -63,7 +64,7 @@ pub(super) struct Variation {
     pub(super) held_port: Option<(u16, u64)>,
     /// The first SYN of each connection to any port other than this one is dropped.
     pub(super) drops_first_syn_beside: Option<u16>,
-    /// Intervals with another rate of the link, and that rate, bit/s.
+    /// Intervals in which the link has another rate, and this rate, bit/s.
     pub(super) slow_phase: Option<(Periodic, u64)>,
     /// Time that the link needs for each packet in addition to the time of its bits.
     pub(super) packet_ns: u64,
@@ -77,12 +78,12 @@ pub(super) struct Variation {
 pub(super) struct Changes {
     last_packet_ns: Option<u64>,
     awake_at_ns: u64,
-    cross: Cross,
+    cross: CompetingFlow,
 }
 
 /// The competing flow.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cross {
+struct CompetingFlow {
     next_ns: u64,
     has_met_drop: bool,
 }
@@ -107,8 +108,8 @@ impl Changes {
         Some(settings.pauses.and_then(|pauses| pauses.end(at_ns)).unwrap_or(at_ns))
     }
 
-    /// Returns the time at which the radio is awake. IPv6 packets do not count, because the kernels
-    /// send them by themselves.
+    /// Returns the time at which the radio is awake. IPv6 packets do not wake the radio, because
+    /// the kernels send them without traffic of the test.
     fn wake(&mut self, settings: &Variation, now_ns: u64, packet: &[u8]) -> u64 {
         let Some(wake) = settings.wake.filter(|_| packet.first().is_some_and(|b| b >> 4 == 4))
         else {
@@ -124,7 +125,7 @@ impl Changes {
     }
 
     /// Adds the packets that the competing flow sends until `now_ns`. `free_at_ns` is the time at
-    /// which the link has sent everything in its queue.
+    /// which the link's queue becomes empty.
     pub(super) fn add_cross_traffic(
         &mut self,
         settings: &Variation,
@@ -139,7 +140,7 @@ impl Changes {
         while self.cross.next_ns <= now_ns {
             let at_ns = self.cross.next_ns;
             if active.end(at_ns).is_none() {
-                // The flow restarts with the next interval.
+                // The competing flow starts again in the next interval.
                 let every_ns = active.every_ns.max(1);
                 let pause_ns = every_ns.saturating_sub(active.for_ns);
                 self.cross.next_ns = at_ns - at_ns % every_ns + pause_ns.max(1);
@@ -152,8 +153,8 @@ impl Changes {
                 continue;
             }
             *free_at_ns = at_ns.max(*free_at_ns) + serial_ns;
-            // Slow start doubles the rate; after that, acknowledgments clock the flow, and its
-            // window grows.
+            // Before the first drop the flow doubles its rate (slow start); after the drop,
+            // acknowledgments clock the flow, and its window grows.
             let interval_ns =
                 if self.cross.has_met_drop { serial_ns * 9 / 10 } else { serial_ns / 2 };
             self.cross.next_ns = at_ns + interval_ns.max(1);
@@ -278,14 +279,15 @@ mod tests {
         let mut rng = Rng::new(1, 1);
         let mut drops = |backlog| (0..10_000).filter(|_| red.drops(backlog, &mut rng)).count();
         assert_eq!(drops(3_000), 0);
-        let (middle, end) = (drops(6_000), drops(8_999));
+        let middle = drops(6_000);
+        let end = drops(8_999);
         assert!((900..1_100).contains(&middle) && (1_850..2_150).contains(&end), "{middle} {end}");
         assert_eq!(drops(9_000), 10_000);
     }
 
     #[test]
     fn a_competing_flow_keeps_more_than_half_of_the_queue_full() {
-        // A queue of 400 ms.
+        // At this rate, a full queue takes 400 ms to drain.
         let link = Link { bits_per_second: 1_000_000, queue_bytes: 50_000 };
         let always = Some(Periodic { every_ns: 1, for_ns: 1 });
         let variation = Variation { cross: always, ..Variation::default() };

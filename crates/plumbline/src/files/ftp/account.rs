@@ -3,7 +3,7 @@
 //! A password is read from the terminal without echo. A password in the arguments is visible to all
 //! users of the machine while the program runs; `PLUMB_FTP_PASSWORD` and `.netrc` are not.
 
-use crate::files::shown::shown;
+use crate::files::escape_name::escaped;
 use crate::files::url::Url;
 use anyhow::{Context, Result, bail};
 use protocols::application::ftp::{Name, Secret};
@@ -38,13 +38,14 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no password and no terminal to ask for it, if `.netrc` cannot
-    /// be used, or if a name or password is invalid.
+    /// Returns an error if there is no password and no terminal for a password prompt, if `.netrc`
+    /// cannot be used, or if a name or password is invalid.
     pub(super) fn of(url: &Url, user: Option<&str>) -> Result<Self> {
         let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
-        let said = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
-        let entry = netrc_path()
-            .map_or(Ok(None), |path| from_file(&path, &url.target.host, said.as_deref()))?;
+        let requested_user = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
+        let entry = netrc_path().map_or(Ok(None), |path| {
+            from_file(&path, &url.target.host, requested_user.as_deref())
+        })?;
         let entry = entry.unwrap_or_default();
         let user = user.or_else(|| entry.login.clone().map(String::into_bytes));
         let is_anonymous = user.as_ref().is_none_or(|user| user == b"anonymous" || user == b"ftp");
@@ -57,7 +58,7 @@ impl Account {
             None if is_anonymous => b"plumb@".to_vec(),
             None => ask(&user, &url.target.host)?,
         };
-        let wrong = "the user is empty, or the user or password has a line break";
+        let wrong = "the user name is empty, or the user name or password has a line break";
         Ok(Self {
             user: Name::new(user).ok().context(wrong)?,
             password: Secret::new(password).ok().context(wrong)?,
@@ -83,15 +84,15 @@ fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<Entry
     let entry = find(&text, host, user);
     let has_secret = entry.as_ref().is_some_and(|entry| entry.password.is_some());
     if has_secret && mode & 0o077 != 0 {
-        bail!("{} is readable by others: run chmod 600 on it", path.display());
+        bail!("{} is readable by other users: run chmod 600 on the file", path.display());
     }
     Ok(entry)
 }
 
-/// Finds the first entry for the host, and for the user if one is known.
+/// Finds the first `.netrc` entry for the host and, if `user` is given, for that user.
 fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
     let mut found: Option<Entry> = None;
-    let fits = |entry: &Entry| match (user, entry.login.as_deref()) {
+    let matches_user = |entry: &Entry| match (user, entry.login.as_deref()) {
         (Some(user), Some(login)) => user == login,
         _ => true,
     };
@@ -103,12 +104,12 @@ fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
         while let Some(word) = words.next().filter(|_| !is_macro) {
             match word {
                 "machine" | "default" => {
-                    if found.as_ref().is_some_and(fits) {
+                    if found.as_ref().is_some_and(matches_user) {
                         return found;
                     }
-                    let is_it = word == "default"
+                    let is_host = word == "default"
                         || words.next().is_some_and(|name| name.eq_ignore_ascii_case(host));
-                    found = is_it.then(Entry::default);
+                    found = is_host.then(Entry::default);
                 }
                 "macdef" => is_macro = true,
                 _ => {
@@ -124,13 +125,13 @@ fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
             }
         }
     }
-    found.filter(|entry| fits(entry))
+    found.filter(|entry| matches_user(entry))
 }
 
-/// A terminal without echo. Its modes are restored when this is dropped.
-struct Silent<'a>(&'a File, Termios);
+/// A terminal whose echo is off. Dropping the value restores the terminal modes.
+struct EchoOff<'a>(&'a File, Termios);
 
-impl Drop for Silent<'_> {
+impl Drop for EchoOff<'_> {
     fn drop(&mut self) {
         // On failure the terminal no longer exists.
         _ = termios::tcsetattr(self.0, OptionalActions::Flush, &self.1);
@@ -144,16 +145,16 @@ fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
         bail!(
             "no password for {} at {host}, and no terminal for a prompt: put it into ~/.netrc or \
              into the environment variable PLUMB_FTP_PASSWORD",
-            shown(user)
+            escaped(user)
         );
     };
     let before = termios::tcgetattr(&terminal)?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
-    let _guard = Silent(&terminal, before);
+    let _guard = EchoOff(&terminal, before);
     let mut terminal = &terminal;
-    terminal.write_all(format!("Password for {} at {host}: ", shown(user)).as_bytes())?;
+    terminal.write_all(format!("Password for {} at {host}: ", escaped(user)).as_bytes())?;
     let mut password = Vec::new();
     let mut byte = [0];
     while terminal.read(&mut byte)? == 1 && byte != *b"\n" && password.len() < PASSWORD_MAX_BYTES {
@@ -177,21 +178,21 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_the_first_entry_of_its_name_and_user() {
+    fn the_first_entry_for_the_host_and_user_is_used() {
         assert_eq!(password("a.example", None).as_deref(), Some("one"));
         assert_eq!(password("B.example", None).as_deref(), Some("two"));
         assert_eq!(password("b.example", Some("other")).as_deref(), Some("three"));
     }
 
     #[test]
-    fn a_host_without_an_entry_has_the_default_and_a_macro_is_none() {
+    fn the_default_entry_is_used_for_other_hosts_and_macros_are_skipped() {
         assert_eq!(password("c", None).as_deref(), Some("guest"));
         assert_eq!(password("c", Some("me")), None);
     }
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in "[ -~\n]{0,200}") {
+        fn no_text_causes_a_panic(text in "[ -~\n]{0,200}") {
             _ = find(&text, "a", Some("b"));
         }
     }

@@ -1,11 +1,11 @@
-//! Commands and replies of a control connection, with the time of each.
+//! Commands and replies of a control connection, with their times.
 
 use crate::transfer_recorder::nanos;
 use records::verdict;
 use std::time::Instant;
 
-/// Maximum number of commands kept per task; later ones are not recorded.
-const MOST: usize = 64;
+/// Maximum number of commands recorded per task; later commands are not recorded.
+const COMMANDS_MAX: usize = 64;
 
 /// The commands of one task.
 #[derive(Debug, Default)]
@@ -25,13 +25,13 @@ struct Command {
 impl Exchanges {
     /// Records a command that is sent now.
     pub(super) fn sent(&mut self, verb: &str, now: Instant) {
-        if self.commands.len() < MOST {
+        if self.commands.len() < COMMANDS_MAX {
             let verb = verb.to_owned();
             self.commands.push(Command { verb, sent: now, preliminary: None, replied: None });
         }
     }
 
-    /// Records a reply. A server answers its commands in order (RFC 959 section 4.2); the greeting
+    /// Records a reply. A server answers commands in order (RFC 959 section 4.2); the greeting
     /// answers no command.
     pub(super) fn replied(&mut self, code: u16, now: Instant) {
         let waiting = self.commands.iter_mut().find(|command| command.replied.is_none());
@@ -71,7 +71,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn replies_belong_to_the_commands_in_their_order_and_the_first_one_to_none() {
+    fn replies_are_matched_to_commands_in_order_after_the_greeting() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
         let mut exchanges = Exchanges::default();

@@ -1,21 +1,21 @@
 //! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: the commands that need no local file.
 
-use super::batch::make_there;
-use super::desk::{carry_out, tell};
-use super::dialogue::Dialogue;
-use super::get::Ending;
-use super::mover::Near;
-use super::options::{Reach, host_terms};
+use super::batch::make_remote_directory;
+use super::client::FtpClient;
+use super::command_options::{ConnectionOptions, host_transfer_options};
+use super::data_transfer::LocalEnd;
+use super::error::Error;
+use super::get::FileOutcome;
 use super::remote::{is_pattern, join, name_of, path_in};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
-use super::trouble::Trouble;
+use super::run_command::{report_error, run_command};
 use crate::exit;
+use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url, UrlType};
 use crate::transfer_recorder::{Record, timed};
 use anyhow::Context;
-use os::jail::Existing;
+use os::beneath::Existing;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{Representation, Timestamp};
@@ -25,73 +25,24 @@ use std::fs::File;
 use std::io::Write;
 use std::str::FromStr;
 
-const LIST_EXAMPLES: &str = "\
-Examples:
-  plumb ls ftp://ftp.example.net/pub/
-  plumb ls -l ftpes://me@example.net/logs/*.gz
-  plumb ls --json ftp://example.net/pub/ | jq .size
-
-Exit codes: 0 listed; 1 the server is unreachable, has no such directory, or nothing matches the
-pattern; 2 wrong arguments; 3 interrupted; 4 local error, such as permission denied.";
-
-const REMOVE_EXAMPLES: &str = "\
-Examples:
-  plumb rm ftpes://me@example.net/old.log
-  plumb rm ftpes://me@example.net/logs/*.gz
-  plumb rm -r -n ftpes://me@example.net/tree
-  plumb rm -r ftpes://me@example.net/tree
-
-An empty path, the root, and paths that end with '.' or '..' are refused. Before several files or a
-directory are removed, their number is printed, and on a terminal rm asks. With -v each name is
-printed; with --json, each is a JSON line with \"what\", \"name\" and \"kind\".
-
-Exit codes: 0 removed; 1 the server is unreachable, has no such file, or refused; 2 wrong
-arguments; 3 interrupted; 4 local error, such as permission denied.";
-
-const MAKE_EXAMPLES: &str = "\
-Examples:
-  plumb mkdir ftpes://me@example.net/new
-  plumb mkdir -p ftpes://me@example.net/a/b/c
-
-Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
-arguments; 3 interrupted; 4 local error, such as permission denied.";
-
-const MOVE_EXAMPLES: &str = "\
-Examples:
-  plumb mv ftpes://me@example.net/draft.txt final.txt
-  plumb mv ftpes://me@example.net/in/a out/a
-  plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a
-
-Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
-arguments; 3 interrupted; 4 local error, such as permission denied.";
-
-const CAT_EXAMPLES: &str = "\
-Examples:
-  plumb cat ftp://ftp.example.net/README
-  plumb cat ftp://example.net/motd;type=a ftp://example.net/news
-  plumb cat ftpes://me@example.net/logs/*.log | grep error
-
-Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
-arguments; 3 interrupted; 4 local error, such as permission denied.";
-
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct List {
     /// Directory, file or pattern to list, as ftp://user@host:port/name
+    #[arg(value_name = "url")]
     url: Url,
     /// Print permissions, sizes and times too
     #[arg(short)]
     long: bool,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Arguments of `plumb rm`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = REMOVE_EXAMPLES)]
 pub(crate) struct Remove {
     /// File, directory or pattern to remove, as ftp://user@host:port/name
+    #[arg(value_name = "url")]
     url: Url,
     /// Remove directories and their contents
     #[arg(short, long)]
@@ -103,124 +54,123 @@ pub(crate) struct Remove {
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Arguments of `plumb mkdir`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = MAKE_EXAMPLES)]
 pub(crate) struct MakeDirectory {
     /// Directory to create, as ftp://user@host:port/name
+    #[arg(value_name = "url")]
     url: Url,
     /// Create missing parent directories; an existing directory is not an error
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Arguments of `plumb mv`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = MOVE_EXAMPLES)]
 pub(crate) struct Move {
     /// File to rename, as ftp://user@host:port/name
+    #[arg(value_name = "url")]
     url: Url,
     /// New name on the server, as a path or as a URL of the same host and user
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "name")]
     name: NewName,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Arguments of `plumb cat`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = CAT_EXAMPLES)]
 pub(crate) struct Cat {
     /// Files or patterns, all of one host, as ftp://user@host:port/name
-    #[arg(required = true)]
+    #[arg(value_name = "url", required = true)]
     urls: Vec<Url>,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Runs `plumb ls`.
 pub(crate) fn list(arguments: &List) -> exit::Result {
     let url = &arguments.url;
-    carry_out(url, &arguments.reach, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        let entries = entries(&mut dialogue, b"", &url.name).await?;
-        let text = if arguments.reach.json {
+    run_command(url, &arguments.connection, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        let entries = entries(&mut client, b"", &url.name).await?;
+        let text = if arguments.connection.json {
             entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
         } else {
             entries.iter().map(|entry| line(entry, arguments.long)).collect::<String>()
         };
-        let unread = dialogue.report_unread();
-        dialogue.quit().await;
-        show(text.as_bytes())?;
-        unread
+        let unparsed = client.report_unparsed();
+        client.quit().await;
+        print(text.as_bytes())?;
+        unparsed
     })
 }
 
 /// Writes to the standard output.
-pub(super) fn show(bytes: &[u8]) -> Result<(), Trouble> {
+pub(super) fn print(bytes: &[u8]) -> Result<(), Error> {
     Ok(std::io::stdout().write_all(bytes).context("cannot write to the standard output")?)
 }
 
 /// Returns the entries for a name in a directory: the content of a directory, a file, or all
 /// matches of a pattern.
 pub(super) async fn entries(
-    dialogue: &mut Dialogue,
-    folder: &[u8],
+    client: &mut FtpClient,
+    directory: &[u8],
     name: &[u8],
-) -> Result<Vec<Entry>, Trouble> {
-    let path = path_in(folder, name);
+) -> Result<Vec<Entry>, Error> {
+    let path = path_in(directory, name);
     let mut entries = if is_pattern(name) {
-        let found = dialogue.expand_below(folder, name).await?;
+        let found = client.expand_below(directory, name).await?;
         match found.as_slice() {
             [] => {
-                let sentence = format!("nothing on the server matches '{}'", shown(name));
-                return Err(Trouble::NotThere(sentence));
+                let sentence = format!("nothing on the server matches '{}'", escaped(name));
+                return Err(Error::NotFound(sentence));
             }
-            // A directory whose name is the pattern itself.
-            [one]
-                if one.entry.kind.is_directory()
-                    && path.strip_suffix(b"/").unwrap_or(&path) == one.path =>
+            // The single match is a directory whose name is the pattern itself.
+            [single]
+                if single.entry.kind.is_directory()
+                    && path.strip_suffix(b"/").unwrap_or(&path) == single.path =>
             {
-                dialogue.list_as_asked(&one.path).await?
+                client.list_recorded(&single.path).await?
             }
-            _ => found.into_iter().map(|it| Entry { name: it.path, ..it.entry }).collect(),
+            _ => found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect(),
         }
     } else if name.is_empty() || name.ends_with(b"/") {
-        list_directory(dialogue, &path, None).await?
+        list_directory(client, &path, None).await?
     } else {
-        match dialogue.look_at(&path).await? {
+        match client.find_entry(&path).await? {
             Some(entry) if entry.kind == Kind::File => vec![Entry { name: path, ..entry }],
-            found => list_directory(dialogue, &path, found.as_ref()).await?,
+            found => list_directory(client, &path, found.as_ref()).await?,
         }
     };
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
 
 /// Lists a directory; `found` is its entry, if known. Some servers list a directory that does not
-/// exist as an empty one.
+/// exist as an empty directory.
 async fn list_directory(
-    dialogue: &mut Dialogue,
+    client: &mut FtpClient,
     path: &[u8],
     found: Option<&Entry>,
-) -> Result<Vec<Entry>, Trouble> {
-    let entries = dialogue.list_as_asked(path).await?;
+) -> Result<Vec<Entry>, Error> {
+    let entries = client.list_recorded(path).await?;
     let is_certain = found.is_some() || path.iter().all(|&byte| byte == b'/');
-    let is_silent = entries.is_empty() && dialogue.unread.lines == 0 && !dialogue.says_empty;
-    if is_silent && !is_certain && !dialogue.has("MLST") && !dialogue.is_directory(path).await? {
-        let shown = shown(path);
-        return Err(Trouble::NotThere(format!("there is no directory '{shown}' on the server")));
+    let is_silent = entries.is_empty() && client.unparsed.lines == 0 && !client.is_reported_empty;
+    if is_silent && !is_certain && !client.has("MLST") && !client.is_directory(path).await? {
+        let escaped = escaped(path);
+        return Err(Error::NotFound(format!("there is no directory '{escaped}' on the server")));
     }
     Ok(entries)
 }
 
-/// Returns a line for display. Control characters are replaced, so that they do not reach the
-/// terminal.
+/// Returns a line for display. Control characters are replaced, so that the terminal does not
+/// receive them.
 pub(super) fn line(entry: &Entry, is_long: bool) -> String {
     let name: String = String::from_utf8_lossy(&entry.name)
         .chars()
@@ -270,29 +220,30 @@ fn as_json(entry: &Entry) -> serde_json::Value {
 
 /// Runs `plumb rm`.
 pub(crate) fn remove(arguments: &Remove) -> exit::Result {
-    let (url, reach) = (&arguments.url, &arguments.reach);
-    // This check needs no connection.
-    check_named(&url.name, "remove").map_err(|trouble| tell(&trouble))?;
-    carry_out(url, reach, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        let removal = Removal::of(&mut dialogue, &url.name, arguments.recursive).await?;
+    let url = &arguments.url;
+    let connection = &arguments.connection;
+    // Checked before the connection, because the check needs none.
+    check_named(&url.name, "remove").map_err(|error| report_error(&error))?;
+    run_command(url, connection, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        let removal = Removal::of(&mut client, &url.name, arguments.recursive).await?;
         let options = RemoveOptions {
             is_dry_run: arguments.dry_run,
-            is_verbose: reach.verbose,
-            is_json: reach.json,
-            is_quiet: reach.quiet,
+            is_verbose: connection.verbose,
+            is_json: connection.json,
+            is_quiet: connection.quiet,
         };
         if removal.is_many() && !arguments.dry_run {
             let amount = removal.amount();
-            if !reach.quiet && !reach.json {
+            if !connection.quiet && !connection.json {
                 say(&format!("removing {amount}"));
             }
             if !arguments.force {
-                confirm(&dialogue, &format!("remove {amount}?")).await?;
+                confirm(&client, &format!("remove {amount}?")).await?;
             }
         }
-        let removed = removal.run(&mut dialogue, options).await;
-        dialogue.quit().await;
+        let removed = removal.run(&mut client, options).await;
+        client.quit().await;
         removed
     })
 }
@@ -300,20 +251,20 @@ pub(crate) fn remove(arguments: &Remove) -> exit::Result {
 /// Runs `plumb mkdir`.
 pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
     let url = &arguments.url;
-    carry_out(url, &arguments.reach, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
+    run_command(url, &arguments.connection, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
         let path = url.name.strip_suffix(b"/").unwrap_or(&url.name);
         if arguments.parents {
-            let mut made = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
+            let mut prefix = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
             for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-                made = join(&made, part);
-                make_there(&mut dialogue, &made).await?;
+                prefix = join(&prefix, part);
+                make_remote_directory(&mut client, &prefix).await?;
             }
         } else {
-            let wanted = format!("cannot create the directory '{}'", shown(path));
-            dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await?;
+            let context = format!("cannot create the directory '{}'", escaped(path));
+            client.run(&context, Task::MakeDirectory(name_of(path)?)).await?;
         }
-        dialogue.quit().await;
+        client.quit().await;
         Ok(())
     })
 }
@@ -337,19 +288,19 @@ impl FromStr for NewName {
 }
 
 impl NewName {
-    /// Returns the path on the server of `from`.
+    /// Returns the new path on the server of `from`.
     ///
     /// # Errors
     ///
-    /// Returns an error if it is on another server or of another user.
-    fn path(&self, from: &Url) -> Result<&[u8], Trouble> {
+    /// Returns an error if the new name is a URL with another server or user.
+    fn path(&self, from: &Url) -> Result<&[u8], Error> {
         let url = match self {
             Self::Path(path) => return Ok(path),
             Self::Url(url) => url,
         };
         let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
         if url.target != from.target || !is_same_user {
-            return Err(Trouble::Wrong(format!(
+            return Err(Error::Wrong(format!(
                 "{from} and {url} differ in host, port or user: mv renames files within one server"
             )));
         }
@@ -365,77 +316,78 @@ pub(crate) fn move_file(arguments: &Move) -> exit::Result {
         check_named(to, "rename")?;
         Ok(to)
     });
-    let to = names.map_err(|trouble| tell(&trouble))?;
-    carry_out(url, &arguments.reach, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        rename(&mut dialogue, &url.name, to).await?;
-        dialogue.quit().await;
+    let to = names.map_err(|error| report_error(&error))?;
+    run_command(url, &arguments.connection, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        rename(&mut client, &url.name, to).await?;
+        client.quit().await;
         Ok(())
     })
 }
 
 /// Renames a remote file.
-pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> Result<(), Trouble> {
+pub(super) async fn rename(client: &mut FtpClient, from: &[u8], to: &[u8]) -> Result<(), Error> {
     check_named(from, "rename")?;
     check_named(to, "rename")?;
-    let wanted = format!("cannot rename '{}'", shown(from));
+    let context = format!("cannot rename '{}'", escaped(from));
     let task = Task::Rename { from: name_of(from)?, to: name_of(to)? };
-    // Not retried: after a success the old name does not exist.
-    dialogue.run_once(&wanted, task, None).await.0.map(|_| ())
+    // Not retried: if a first attempt succeeded without a reply, the old name no longer exists.
+    client.run_once(&context, task, None).await.0.map(|_| ())
 }
 
 /// Runs `plumb cat`.
 pub(crate) fn cat(arguments: &Cat) -> exit::Result {
     let Some(first) = arguments.urls.first() else { return Err(exit::Failure::WrongArguments) };
-    let mut image = host_terms(first, Existing::Keep).map_err(|trouble| tell(&trouble))?;
-    carry_out(first, &arguments.reach, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        dialogue.choose_type(&mut image).await?;
+    let mut image =
+        host_transfer_options(first, Existing::Keep).map_err(|error| report_error(&error))?;
+    run_command(first, &arguments.connection, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        client.choose_type(&mut image).await?;
         for url in &arguments.urls {
             if url.target != first.target {
-                return Err(Trouble::Wrong(format!("{url} is not on the host of {first}")));
+                return Err(Error::Wrong(format!("{url} is not on the host of {first}")));
             }
             let representation = match url.scheme {
                 Scheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
                 _ => image.representation,
             };
             if let Scheme::Ftp(_, Some(UrlType::Directory)) = url.scheme {
-                show_names(&mut dialogue, &url.name).await?;
+                print_names(&mut client, &url.name).await?;
                 continue;
             }
             if !is_pattern(&url.name) {
-                show_file(&mut dialogue, &url.name, representation).await?;
+                print_file(&mut client, &url.name, representation).await?;
                 continue;
             }
-            let mut found = dialogue.expand(&url.name).await?;
+            let mut found = client.expand(&url.name).await?;
             found.retain(|found| !found.entry.kind.is_directory());
             if found.is_empty() {
-                return Err(Trouble::NotThere(format!("nothing on the server matches {url}")));
+                return Err(Error::NotFound(format!("nothing on the server matches {url}")));
             }
             for found in found {
-                show_file(&mut dialogue, &found.path, representation).await?;
+                print_file(&mut client, &found.path, representation).await?;
             }
         }
-        dialogue.quit().await;
+        client.quit().await;
         Ok(())
     })
 }
 
 /// Writes the names in a directory to the standard output.
-pub(super) async fn show_names(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let mut entries = dialogue.list_as_asked(path).await?;
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
+pub(super) async fn print_names(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+    let mut entries = client.list_recorded(path).await?;
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
     let text: String = entries.iter().map(|entry| line(entry, false)).collect();
-    show(text.as_bytes())?;
-    dialogue.report_unread()
+    print(text.as_bytes())?;
+    client.report_unparsed()
 }
 
 /// Writes a remote file to the standard output.
-pub(super) async fn show_file(
-    dialogue: &mut Dialogue,
+pub(super) async fn print_file(
+    client: &mut FtpClient,
     path: &[u8],
     representation: Representation,
-) -> Result<(), Trouble> {
+) -> Result<(), Error> {
     let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
     let task = Task::Retrieve {
         name: name_of(path)?,
@@ -443,13 +395,14 @@ pub(super) async fn show_file(
         offset_bytes: 0,
         expected_bytes: None,
     };
-    let near = Near::Into { file: File::from(stdout), at: None, enough: None, most: None };
-    let wanted = format!("cannot download '{}'", shown(path));
-    let mut record = Record::begin(dialogue, true, path, representation);
-    let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;
-    record.take(dialogue, moved.as_ref(), 0);
+    let local_end =
+        LocalEnd::Into { file: File::from(stdout), at: None, stop_after: None, max_bytes: None };
+    let context = format!("cannot download '{}'", escaped(path));
+    let mut record = Record::begin(client, true, path, representation);
+    let ((result, moved), cpu) = timed(client.run_once(&context, task, Some(local_end))).await;
+    record.take(client, moved.as_ref(), 0);
     record.add_cpu(cpu);
-    dialogue.caller.keep(&mut record, result.as_ref().map(|_| Ending::Moved));
+    client.connector.keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
     result.map(|_| ())
 }
 
@@ -458,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listed_name_cannot_speak_to_the_terminal() {
+    fn control_characters_of_a_listed_name_are_replaced() {
         let entry = Entry { name: b"a\x1b[2Jb".to_vec(), ..Entry::default() };
         assert_eq!(line(&entry, false), "a?[2Jb\n");
         let time = Timestamp::parse(b"20261121133449");

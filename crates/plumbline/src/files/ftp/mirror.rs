@@ -1,31 +1,32 @@
 //! `plumb mirror`: makes a directory on one host equal to a directory on the other.
 //!
 //! A file is transferred if it does not exist at the destination, if its size differs, or if the
-//! source is newer. Names that exist only at the destination stay, unless `--delete` is given.
-//! Names that the rules exclude are left alone on both hosts, and so are links and devices. A
-//! directory that contains such a name is not deleted. If a host stores words under TYPE I, sizes
-//! are not compared.
+//! source is newer. Names that exist only at the destination are kept; `--delete` deletes them.
+//! Links, devices, and names that the rules exclude are left alone on both hosts. A directory that
+//! contains such a name is not deleted. If a host stores words under TYPE I, sizes are not
+//! compared.
 //!
 //! A name is deleted because it is missing in the listings of the other host. These listings are
-//! audited: if one cannot be read completely, nothing is deleted.
+//! audited: if a listing cannot be read completely, nothing is deleted.
 
-use super::batch::{Manner, Work, finish, make_there};
-use super::desk::carry_out;
-use super::dialogue::Dialogue;
-use super::get::{self, PART, To};
-use super::manage::show;
-use super::options::{Reach, host_terms};
+use super::batch::{BatchItem, BatchOptions, finish, make_remote_directory};
+use super::client::FtpClient;
+use super::command_options::{ConnectionOptions, host_transfer_options};
+use super::error::Error;
+use super::get::{self, Destination, PART};
+use super::manage::print;
 use super::put;
-use super::remote::{Audit, join, name_of, unread_text};
+use super::remote::{Audit, join, name_of, unparsed_text};
 use super::removal::{amount, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
-use super::trouble::Trouble;
+use super::run_command::{report_error, run_command};
 use crate::exit;
-use crate::files::arguments::{Place, rate};
+use crate::files::escape_name::escaped;
+use crate::files::get_put_arguments::{Location, rate};
 use crate::files::progress::say;
-use crate::files::shown::shown;
+use crate::heading;
 use anyhow::Context;
-use os::jail::{Existing, Jail, Kind as Here};
+use os::beneath::{Existing, Kind as LocalKind, RootDir};
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::listing::Kind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,43 +38,29 @@ use std::sync::Arc;
 pub(crate) const MIRROR_ABOUT: &str = "\
 Mirror a directory to or from an FTP server.
 
-One of FROM and TO is an FTP URL, the other a local directory. A file is transferred if the \
-destination does not have it, if the sizes differ, or if the source is newer; the copy gets the \
-time of the source.
+One of the source and the destination is an FTP URL, the other a local directory. A file is \
+transferred if the destination does not have it, if the sizes differ, or if the source is newer; \
+the copy gets the time of the source.
 
 The --include and --exclude rules are read from left to right, and the last one that matches a \
-name decides; names that match no rule are mirrored, unless the first rule is --include. A GLOB \
+name decides; names that match no rule are mirrored, unless the first rule is --include. A glob \
 without a slash is compared with the last component of a name, one with a slash with the whole \
 name below the directory; one that ends with a slash matches directories only. Excluded names are \
 not deleted, nor are directories that contain them; if the first rule is --include, no directory \
 is deleted. Links and devices are skipped on both hosts.";
-
-const EXAMPLES: &str = "\
-Examples:
-  plumb mirror ftp://ftp.example.net/pub/tree tree
-  plumb mirror --delete -n site ftpes://me@example.net/www
-  plumb mirror -j 4 --exclude .git/ --exclude '*.o' src ftpes://me@example.net/src
-  plumb mirror --include '*.gz' ftp://example.net/logs logs
-
-With --json, each transferred file is a line with its record, and each deleted name, or with -n each
-planned action, is a line with \"what\", \"name\" and \"kind\".
-
-Exit codes: 0 mirrored; 1 the server is unreachable, refused or timed out; 2 wrong arguments;
-3 interrupted; 4 local error: a file cannot be read or written.";
 
 /// Maximum number of entries in a local directory.
 const ENTRIES_MAX: usize = 1_000_000;
 
 /// Arguments of `plumb mirror`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Mirror {
     /// Source: a URL or a local directory
-    #[arg(value_name = "FROM")]
-    from: Place,
+    #[arg(value_name = "from")]
+    from: Location,
     /// Destination: a URL or a local directory
-    #[arg(value_name = "TO")]
-    to: Place,
+    #[arg(value_name = "to")]
+    to: Location,
     /// Delete names at the destination that the source does not have
     #[arg(long)]
     delete: bool,
@@ -86,21 +73,22 @@ pub(crate) struct Mirror {
     dry_run: bool,
     #[command(flatten)]
     rules: Rules,
-    /// Number of files transferred in parallel
-    #[arg(short, long, value_name = "FILES", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Number of files transferred in parallel, each over its own session
+    #[arg(short, long, value_name = "count", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=64), help_heading = heading::TRANSFER)]
     jobs: u32,
     /// Maximum rate in bytes per second; K, M and G mean thousands, millions and billions
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    /// [default: unlimited]
+    #[arg(long, value_name = "rate", value_parser = rate, help_heading = heading::TRANSFER)]
     limit_rate: Option<u64>,
     #[command(flatten)]
-    reach: Reach,
+    connection: ConnectionOptions,
 }
 
 /// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Folder,
+enum EntryKind {
+    Directory,
     File,
     /// A symbolic link, whose target may be anywhere, or a device.
     Other,
@@ -108,44 +96,44 @@ enum What {
 
 /// Properties of one name on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
-    what: What,
+struct EntryInfo {
+    kind: EntryKind,
     size: Option<u64>,
     modified: Option<Timestamp>,
 }
 
-impl Known {
-    fn is_folder(&self) -> bool {
-        self.what == What::Folder
+impl EntryInfo {
+    fn is_directory(&self) -> bool {
+        self.kind == EntryKind::Directory
     }
 }
 
-type Tree = BTreeMap<Vec<u8>, Known>;
+type Tree = BTreeMap<Vec<u8>, EntryInfo>;
 type Names = BTreeSet<Vec<u8>>;
 
 /// Content of the mirrored directory on one host.
 #[derive(Debug, Default)]
 struct Side {
     tree: Tree,
-    /// Existing names that are not in the tree. They are left alone on both hosts.
+    /// Names that exist but are not in `tree`, and are left alone on both hosts.
     left_out: Names,
 }
 
 impl Side {
-    /// Keeps the names that are `wanted` in the tree, and moves the others to `left_out`.
-    fn retain(&mut self, mut wanted: impl FnMut(&[u8], &Known) -> bool) {
+    /// Keeps the selected names in `tree`, and moves the other names to `left_out`.
+    fn retain(&mut self, mut is_selected: impl FnMut(&[u8], &EntryInfo) -> bool) {
         let left_out = &mut self.left_out;
-        self.tree.retain(|name, known| {
-            let is_wanted = wanted(name, known);
-            if !is_wanted {
+        self.tree.retain(|name, info| {
+            let is_kept = is_selected(name, info);
+            if !is_kept {
                 left_out.insert(name.clone());
             }
-            is_wanted
+            is_kept
         });
     }
 
     fn others(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.tree.iter().filter(|(_, known)| known.what == What::Other).map(|(name, _)| name)
+        self.tree.iter().filter(|(_, info)| info.kind == EntryKind::Other).map(|(name, _)| name)
     }
 }
 
@@ -153,80 +141,82 @@ impl Side {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     deleted: Vec<(Vec<u8>, bool)>,
-    folders: Vec<Vec<u8>>,
+    directories: Vec<Vec<u8>>,
     files: Vec<Vec<u8>>,
-    /// Names that are a directory on one host and something else on the other. They stay.
-    unlike: Vec<Vec<u8>>,
+    /// Names that are a directory on one host and not on the other host. Both are left alone.
+    kind_conflicts: Vec<Vec<u8>>,
 }
 
 /// Changes that are permitted at the destination.
 #[derive(Clone, Copy, Debug)]
-struct Leave {
+struct AllowedChanges {
     deletes: bool,
-    deletes_folders: bool,
+    deletes_directories: bool,
     compares_sizes: bool,
 }
 
-/// Returns all directories above a name, the nearest last.
+/// Returns all parent directories of a name, the nearest last.
 fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.filter_map(|(at, _)| name.get(..at))
 }
 
-fn plan(from: &Side, to: &Side, leave: Leave) -> Plan {
+fn plan(from: &Side, to: &Side, allowed: AllowedChanges) -> Plan {
     let mut plan = Plan::default();
     let alone = [from, to].into_iter().flat_map(|side| side.others().chain(&side.left_out));
     let alone: BTreeSet<&[u8]> = alone.map(Vec::as_slice).collect();
-    // Entries below the name of a link are left alone like the link.
+    // Names below the name of a link are left alone like the link itself.
     let is_alone =
         |name: &[u8]| alone.contains(name) || above(name).any(|name| alone.contains(name));
-    // A directory that contains such an entry is not deleted.
+    // A directory that contains a name to leave alone is not deleted.
     let stays = to.left_out.iter().chain(to.tree.keys().filter(|name| is_alone(name)));
     let holding: BTreeSet<&[u8]> = stays.flat_map(|name| above(name)).collect();
-    let is_gone = |name: &[u8], there: &Known| {
-        let may_go = !there.is_folder() || leave.deletes_folders && !holding.contains(name);
-        leave.deletes && may_go && !is_alone(name)
+    let is_gone = |name: &[u8], target: &EntryInfo| {
+        let may_go =
+            !target.is_directory() || allowed.deletes_directories && !holding.contains(name);
+        allowed.deletes && may_go && !is_alone(name)
     };
     let mut blocked = BTreeSet::new();
-    for (name, here) in from.tree.iter().filter(|(name, _)| !is_alone(name)) {
-        let there = to.tree.get(name);
-        let is_other = there.is_some_and(|there| there.what != here.what);
-        if above(name).any(|folder| blocked.contains(folder)) {
+    for (name, source) in from.tree.iter().filter(|(name, _)| !is_alone(name)) {
+        let target = to.tree.get(name);
+        let is_other = target.is_some_and(|target| target.kind != source.kind);
+        if above(name).any(|directory| blocked.contains(directory)) {
             continue;
         }
-        if is_other && !there.is_some_and(|there| is_gone(name, there)) {
-            // A file is in the place of a directory, or the reverse. It stays unless it may be
-            // deleted.
-            plan.unlike.push(name.clone());
+        if is_other && !target.is_some_and(|target| is_gone(name, target)) {
+            // The destination has a file with the name of a directory, or a directory with the name
+            // of a file. That entry stays, because it may not be deleted.
+            plan.kind_conflicts.push(name.clone());
             blocked.insert(name.as_slice());
             continue;
         }
-        match (here.is_folder(), there.filter(|_| !is_other)) {
+        match (source.is_directory(), target.filter(|_| !is_other)) {
             (true, Some(_)) => {}
-            (true, None) => plan.folders.push(name.clone()),
-            (false, Some(there)) if !is_newer(here, there, leave.compares_sizes) => {}
+            (true, None) => plan.directories.push(name.clone()),
+            (false, Some(target)) if !is_newer(source, target, allowed.compares_sizes) => {}
             (false, _) => plan.files.push(name.clone()),
         }
     }
-    let is_elsewhere =
-        |name: &[u8], there: &Known| from.tree.get(name).is_none_or(|here| here.what != there.what);
+    let is_elsewhere = |name: &[u8], target: &EntryInfo| {
+        from.tree.get(name).is_none_or(|source| source.kind != target.kind)
+    };
     // The content of a directory is deleted before the directory.
     let gone = to.tree.iter().rev();
-    let gone = gone.filter(|(name, there)| is_elsewhere(name, there) && is_gone(name, there));
-    plan.deleted = gone.map(|(name, there)| (name.clone(), there.is_folder())).collect();
+    let gone = gone.filter(|(name, target)| is_elsewhere(name, target) && is_gone(name, target));
+    plan.deleted = gone.map(|(name, target)| (name.clone(), target.is_directory())).collect();
     plan
 }
 
 /// Returns the plan. If the rules select files, directories that receive no file are left out.
-fn plan_by(rules: &Rules, from: &Side, to: &Side, leave: Leave) -> Plan {
-    let mut plan = plan(from, to, leave);
-    if rules.are_of_files() {
+fn plan_by(rules: &Rules, from: &Side, to: &Side, allowed: AllowedChanges) -> Plan {
+    let mut plan = plan(from, to, allowed);
+    if rules.select_files() {
         leave_out_empty(&mut plan);
     }
     plan
 }
 
-fn is_newer(from: &Known, to: &Known, compares_sizes: bool) -> bool {
+fn is_newer(from: &EntryInfo, to: &EntryInfo, compares_sizes: bool) -> bool {
     let differs = compares_sizes && (from.size.is_none() || from.size != to.size);
     let newer = from.modified.zip(to.modified).is_none_or(|(from, to)| from.seconds > to.seconds);
     differs || newer
@@ -234,94 +224,94 @@ fn is_newer(from: &Known, to: &Known, compares_sizes: bool) -> bool {
 
 /// Runs `plumb mirror`.
 pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
-    let (url, folder, is_incoming) = match (&arguments.from, &arguments.to) {
-        (Place::There(url), Place::Here(folder)) => (url, folder, true),
-        (Place::Here(folder), Place::There(url)) => (url, folder, false),
+    let (url, directory, is_incoming) = match (&arguments.from, &arguments.to) {
+        (Location::Remote(url), Location::Local(directory)) => (url, directory, true),
+        (Location::Local(directory), Location::Remote(url)) => (url, directory, false),
         _ => {
             let sentence = "use one URL, such as ftp://host/directory, and one local directory: \
                             the source, then the destination";
-            return Err(super::desk::tell(&Trouble::Wrong(sentence.to_owned())));
+            return Err(report_error(&Error::Wrong(sentence.to_owned())));
         }
     };
-    let to = if is_incoming { folder.as_os_str().as_bytes() } else { &url.name };
-    check_destination(arguments, to).map_err(|trouble| super::desk::tell(&trouble))?;
-    let mut terms =
-        host_terms(url, Existing::Replace).map_err(|trouble| super::desk::tell(&trouble))?;
-    carry_out(url, &arguments.reach, arguments.limit_rate, async |caller| {
-        let (mut dialogue, rules) = (Dialogue::new(&caller), &arguments.rules);
-        dialogue.choose_type(&mut terms).await?;
+    let to = if is_incoming { directory.as_os_str().as_bytes() } else { &url.name };
+    check_destination(arguments, to).map_err(|error| report_error(&error))?;
+    let mut options =
+        host_transfer_options(url, Existing::Replace).map_err(|error| report_error(&error))?;
+    run_command(url, &arguments.connection, arguments.limit_rate, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        let rules = &arguments.rules;
+        client.choose_type(&mut options).await?;
         // A partial download of the previous run is resumed.
-        terms.continues = is_incoming && terms.representation.keeps_octets();
+        options.continues = is_incoming && options.representation.keeps_octets();
         let root = url.name.strip_suffix(b"/").filter(|rest| !rest.is_empty());
         let root = root.unwrap_or(&url.name);
         if is_incoming && arguments.delete {
-            dialogue.audit = Some(Audit { root: root.to_vec(), unread: 0 });
+            client.audit = Some(Audit { root: root.to_vec(), uncertain: 0 });
         }
-        let mut there = there(&mut dialogue, root, is_incoming, rules).await?;
-        refuse_unread(dialogue.audit.take(), &dialogue)?;
-        let mut here =
-            if folder.is_dir() || !is_incoming { here(folder)? } else { Side::default() };
-        here.retain(|name, known| rules.takes_below(name, known.is_folder()));
-        dialogue.left_out += leave_out_untold(&mut here);
+        let mut remote = list_remote(&mut client, root, is_incoming, rules).await?;
+        refuse_unparsed(client.audit.take(), &client)?;
+        let is_missing = is_incoming && !directory.is_dir();
+        let mut local = if is_missing { Side::default() } else { list_local(directory)? };
+        local.retain(|name, info| rules.selects_path(name, info.is_directory()));
+        client.skipped_names += leave_out_untransferable(&mut local);
         if is_incoming {
-            // The partial download of a remote file is resumed, and not deleted.
-            let there = &there.tree;
-            here.retain(|name, _| there.contains_key(name) || !is_part_of_one(name, there));
+            leave_out_partials(&mut local, &remote.tree);
         }
-        let leave = Leave {
+        let allowed = AllowedChanges {
             deletes: arguments.delete,
-            deletes_folders: !rules.are_of_files(),
-            compares_sizes: terms.representation.keeps_octets(),
+            deletes_directories: !rules.select_files(),
+            compares_sizes: options.representation.keeps_octets(),
         };
-        if dialogue.has_rough_times {
-            exact_times(&mut dialogue, root, &mut there.tree, &here.tree, leave).await?;
+        if client.has_rough_times {
+            exact_times(&mut client, root, &mut remote.tree, &local.tree, allowed).await?;
         }
-        let (from, to) = if is_incoming { (&there, &here) } else { (&here, &there) };
-        let plan = plan_by(rules, from, to, leave);
-        let reach = &arguments.reach;
-        tell_of_others(&here, &there);
-        tell_of_unlike(&plan);
+        let (from, to) = if is_incoming { (&remote, &local) } else { (&local, &remote) };
+        let plan = plan_by(rules, from, to, allowed);
+        let connection = &arguments.connection;
+        print_skipped(&local, &remote);
+        print_kind_conflicts(&plan);
         if arguments.dry_run {
-            dialogue.quit().await;
-            return tell(&plan, is_incoming, reach.json);
+            client.quit().await;
+            return print_plan(&plan, is_incoming, connection.json);
         }
-        let (is_json, is_quiet) = (reach.json, reach.quiet || reach.json);
-        confirm_deletion(&dialogue, &plan, arguments.force, is_quiet).await?;
-        let has_rough_times = dialogue.has_rough_times;
-        let way = Way { folder, root, has_rough_times, is_json, is_quiet };
-        let (works, deleted) = match is_incoming {
-            true => way.prepare_here(&plan, &there.tree)?,
-            false => way.prepare_there(&mut dialogue, &plan).await?,
+        let is_json = connection.json;
+        let is_quiet = connection.quiet || connection.json;
+        confirm_deletion(&client, &plan, arguments.force, is_quiet).await?;
+        let has_rough_times = client.has_rough_times;
+        let mirror_run = MirrorRun { directory, root, has_rough_times, is_json, is_quiet };
+        let (items, deleted) = match is_incoming {
+            true => mirror_run.prepare_local(&plan, &remote.tree)?,
+            false => mirror_run.prepare_remote(&mut client, &plan).await?,
         };
-        let kept = u64::try_from(plan.deleted.len() - deleted).unwrap_or(u64::MAX);
-        dialogue.left_out = dialogue.left_out.saturating_add(kept);
+        let not_deleted = u64::try_from(plan.deleted.len() - deleted).unwrap_or(u64::MAX);
+        client.skipped_names = client.skipped_names.saturating_add(not_deleted);
         let also = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
         let jobs = arguments.jobs;
-        let manner = Manner { terms, jobs, is_json, is_quiet, is_stdout: false, also };
-        finish(&caller, dialogue, works, &manner, "mirrored").await
+        let batch = BatchOptions { options, jobs, is_json, is_quiet, is_stdout: false, also };
+        finish(&connector, client, items, &batch, "mirrored").await
     })
 }
 
-/// Refuses to delete in a directory that is named only by its position, such as the root or `.`: a
-/// mistyped destination would lose all its content.
-fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Trouble> {
+/// Refuses to delete in a destination that is named only by its position, such as the root or `.`.
+/// A mistyped destination would otherwise lose all its content.
+fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Error> {
     if !arguments.delete || arguments.force || arguments.dry_run {
         return Ok(());
     }
-    let refused = |trouble: Trouble| {
-        let sentence = trouble.sentence();
-        Trouble::Wrong(format!("{sentence}, or use --force"))
+    let refused = |error: Error| {
+        let sentence = error.sentence();
+        Error::Wrong(format!("{sentence}, or use --force"))
     };
     check_named(to, "delete in the destination").map_err(refused)
 }
 
-/// Prints how much is deleted, and asks for confirmation on a terminal.
+/// Prints the number of files and directories to delete, and asks for confirmation on a terminal.
 async fn confirm_deletion(
-    dialogue: &Dialogue,
+    client: &FtpClient,
     plan: &Plan,
     is_forced: bool,
     is_quiet: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), Error> {
     if plan.deleted.is_empty() {
         return Ok(());
     }
@@ -332,109 +322,113 @@ async fn confirm_deletion(
     if is_forced {
         return Ok(());
     }
-    confirm(dialogue, &format!("delete {amount} at the destination?")).await
+    confirm(client, &format!("delete {amount} at the destination?")).await
 }
 
-async fn there(
-    dialogue: &mut Dialogue,
+async fn list_remote(
+    client: &mut FtpClient,
     root: &[u8],
     must_be: bool,
     rules: &Rules,
-) -> Result<Side, Trouble> {
+) -> Result<Side, Error> {
     let mut side = Side::default();
-    let wanted = |name: &[u8], is_folder: bool| {
-        let is_taken = rules.takes(name, is_folder);
-        if !is_taken {
+    let is_selected = |name: &[u8], is_directory: bool| {
+        let is_selected = rules.selects(name, is_directory);
+        if !is_selected {
             side.left_out.insert(name.to_vec());
         }
-        is_taken
+        is_selected
     };
-    let found = match dialogue.walk(root, wanted).await {
+    let found = match client.list_tree(root, is_selected).await {
         Ok(found) => found,
-        Err(trouble) if trouble.is_refusal() && !must_be => return Ok(Side::default()),
-        Err(trouble) => return Err(trouble),
+        Err(error) if error.is_refusal() && !must_be => return Ok(Side::default()),
+        Err(error) => return Err(error),
     };
     let names: Names = found.iter().map(|found| found.below.clone()).collect();
-    let found = if must_be { dialogue.for_here(found) } else { found };
+    let found = if must_be { client.retain_valid_local_names(found) } else { found };
     let kept: BTreeSet<&[u8]> = found.iter().map(|found| found.below.as_slice()).collect();
     side.left_out.extend(names.into_iter().filter(|name| !kept.contains(name.as_slice())));
     side.tree.extend(found.into_iter().map(|found| {
-        let what = match found.entry.kind {
-            Kind::Directory | Kind::Current | Kind::Parent => What::Folder,
-            Kind::File => What::File,
-            Kind::Link | Kind::Other => What::Other,
+        let kind = match found.entry.kind {
+            Kind::Directory | Kind::Current | Kind::Parent => EntryKind::Directory,
+            Kind::File => EntryKind::File,
+            Kind::Link | Kind::Other => EntryKind::Other,
         };
-        let (size, modified) = (found.entry.size, found.entry.modified);
-        (found.below, Known { what, size, modified })
+        let size = found.entry.size;
+        let modified = found.entry.modified;
+        (found.below, EntryInfo { kind, size, modified })
     }));
     Ok(side)
 }
 
-/// Replaces the times of LIST by those of MDTM for the files whose times matter: those on both
-/// hosts whose sizes are equal or not compared.
+/// Replaces the times reported by LIST with the times reported by MDTM. Does so only for files
+/// whose times are compared: files on both hosts whose sizes are equal or not compared.
 async fn exact_times(
-    dialogue: &mut Dialogue,
+    client: &mut FtpClient,
     root: &[u8],
-    there: &mut Tree,
-    here: &Tree,
-    leave: Leave,
-) -> Result<(), Trouble> {
-    for (name, known) in there.iter_mut().filter(|(_, known)| known.what == What::File) {
-        let Some(own) = here.get(name).filter(|own| own.what == What::File) else { continue };
-        if !leave.compares_sizes || own.size == known.size {
-            let exact = dialogue.told_time(&join(root, name)).await?;
-            known.modified = exact.or(known.modified);
+    remote: &mut Tree,
+    local: &Tree,
+    allowed: AllowedChanges,
+) -> Result<(), Error> {
+    for (name, info) in remote.iter_mut().filter(|(_, info)| info.kind == EntryKind::File) {
+        let Some(own) = local.get(name).filter(|own| own.kind == EntryKind::File) else { continue };
+        if !allowed.compares_sizes || own.size == info.size {
+            let exact = client.modification_time(&join(root, name)).await?;
+            info.modified = exact.or(info.modified);
         }
     }
     Ok(())
 }
 
 /// Returns an error if listings on which deletions depend could not be read completely.
-fn refuse_unread(audit: Option<Audit>, dialogue: &Dialogue) -> Result<(), Trouble> {
-    let why = match audit.map_or(0, |audit| audit.unread) {
+fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), Error> {
+    let why = match audit.map_or(0, |audit| audit.uncertain) {
         0 => return Ok(()),
-        count => unread_text(&dialogue.unread).unwrap_or_else(|| match count {
-            1 => "1 entry of the listings is uncertain".to_owned(),
-            _ => format!("{count} entries of the listings are uncertain"),
+        count => unparsed_text(&client.unparsed).unwrap_or_else(|| match count {
+            1 => "1 entry of the remote listings is uncertain".to_owned(),
+            _ => format!("{count} entries of the remote listings are uncertain"),
         }),
     };
-    Err(Trouble::NotThere(format!("{why}; nothing is deleted: omit --delete")))
+    Err(Error::NotFound(format!(
+        "{why}; nothing is deleted: omit --delete to mirror without deleting"
+    )))
 }
 
 /// Returns the content of a local directory.
-fn here(folder: &Path) -> Result<Side, Trouble> {
-    let jail = Jail::open(folder)
-        .with_context(|| format!("cannot read the directory {}", folder.display()))?;
-    let (mut side, mut open) = (Side::default(), vec![Vec::new()]);
+fn list_local(directory: &Path) -> Result<Side, Error> {
+    let root_dir = RootDir::open(directory)
+        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
+    let mut side = Side::default();
+    let mut open = vec![Vec::new()];
     while let Some(below) = open.pop() {
         let name: &[u8] = if below.is_empty() { b"." } else { &below };
-        let entries = jail.list(name, ENTRIES_MAX).with_context(|| {
-            let path = folder.join(std::ffi::OsStr::from_bytes(&below));
+        let entries = root_dir.list(name, ENTRIES_MAX).with_context(|| {
+            let path = directory.join(std::ffi::OsStr::from_bytes(&below));
             format!("cannot read the directory {}", path.display())
         })?;
         for entry in entries {
             let path = join(&below, &entry.name);
-            let what = match entry.status.kind {
-                Here::Folder => What::Folder,
-                Here::File => What::File,
-                Here::Other => What::Other,
+            let kind = match entry.status.kind {
+                LocalKind::Directory => EntryKind::Directory,
+                LocalKind::File => EntryKind::File,
+                LocalKind::Other => EntryKind::Other,
             };
-            if what == What::Folder {
+            if kind == EntryKind::Directory {
                 open.push(path.clone());
             }
             let modified = Some(Timestamp { seconds: entry.status.modified_s, nanos: 0 });
-            side.tree.insert(path, Known { what, size: Some(entry.status.len), modified });
+            side.tree.insert(path, EntryInfo { kind, size: Some(entry.status.len), modified });
         }
     }
     Ok(side)
 }
 
-/// Moves names that FTP cannot transfer to `left_out`: they are neither sent nor treated as missing
-/// on the server. Prints and returns their number.
-fn leave_out_untold(here: &mut Side) -> u64 {
-    let before = here.tree.len();
-    here.retain(|name, _| name_of(name).is_ok());
-    let count = before - here.tree.len();
+/// Moves names that FTP cannot transfer to `left_out`, so that these names are neither sent nor
+/// treated as missing on the server. Prints and returns the number of names.
+fn leave_out_untransferable(local: &mut Side) -> u64 {
+    let before = local.tree.len();
+    local.retain(|name, _| name_of(name).is_ok());
+    let count = before - local.tree.len();
     if count > 0 {
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
         say(&format!(
@@ -444,165 +438,174 @@ fn leave_out_untold(here: &mut Side) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Returns whether `name` is the partial download of a remote file.
-fn is_part_of_one(name: &[u8], there: &Tree) -> bool {
-    name.strip_suffix(PART).is_some_and(|whole| there.contains_key(whole))
+/// Moves the partial downloads of remote files to `left_out`, because partial downloads are resumed
+/// and not deleted.
+fn leave_out_partials(local: &mut Side, remote: &Tree) {
+    local.retain(|name, _| remote.contains_key(name) || !is_part_of_remote(name, remote));
 }
 
-/// Removes directories that receive no file from the plan.
+/// Returns whether `name` is the partial download of a remote file.
+fn is_part_of_remote(name: &[u8], remote: &Tree) -> bool {
+    name.strip_suffix(PART).is_some_and(|whole| remote.contains_key(whole))
+}
+
+/// Removes from the plan the directories that receive no file.
 fn leave_out_empty(plan: &mut Plan) {
     let files = &plan.files;
-    let is_below = |name: &[u8], folder: &[u8]| {
-        name.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"))
+    let is_below = |name: &[u8], directory: &[u8]| {
+        name.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
     };
-    plan.folders.retain(|folder| files.iter().any(|name| is_below(name, folder)));
+    plan.directories.retain(|directory| files.iter().any(|name| is_below(name, directory)));
 }
 
 /// Prints which links and devices are left alone.
-fn tell_of_others(here: &Side, there: &Side) {
-    for (side, far, place) in [(here, there, "local"), (there, here, "remote")] {
-        let (met, alone): (Vec<_>, Vec<_>) =
-            side.others().partition(|name| far.tree.contains_key(*name));
-        for name in met {
-            let shown = shown(name);
-            say(&format!("skipped '{shown}' on both hosts: the {place} one is a link or a device"));
+fn print_skipped(local: &Side, remote: &Side) {
+    for (side, other, host) in [(local, remote, "local"), (remote, local, "remote")] {
+        let (on_both, alone): (Vec<_>, Vec<_>) =
+            side.others().partition(|name| other.tree.contains_key(*name));
+        for name in on_both {
+            let escaped = escaped(name);
+            say(&format!(
+                "skipped '{escaped}' on both hosts: the {host} one is a link or a device"
+            ));
         }
         match alone.len() {
             0 => {}
-            1 => say(&format!("skipped 1 {place} link or device")),
-            count => say(&format!("skipped {count} {place} links or devices")),
+            1 => say(&format!("skipped 1 {host} link or device")),
+            count => say(&format!("skipped {count} {host} links or devices")),
         }
     }
 }
 
-fn tell_of_unlike(plan: &Plan) {
-    for name in &plan.unlike {
-        let shown = shown(name);
+fn print_kind_conflicts(plan: &Plan) {
+    for name in &plan.kind_conflicts {
+        let escaped = escaped(name);
         say(&format!(
-            "skipped '{shown}', which is a directory on one host only: it is replaced only with \
+            "skipped '{escaped}', which is a directory on one host only: it is replaced only with \
              --delete, and only if the directory contains no excluded name"
         ));
     }
 }
 
 /// Prints the plan.
-fn tell(plan: &Plan, is_incoming: bool, is_json: bool) -> Result<(), Trouble> {
+fn print_plan(plan: &Plan, is_incoming: bool, is_json: bool) -> Result<(), Error> {
     let moved = if is_incoming { "get" } else { "put" };
     let mut text = String::new();
-    let mut add = |what: &str, name: &[u8], is_folder: bool| {
-        let end = if is_folder { "/" } else { "" };
+    let mut add = |action: &str, name: &[u8], is_directory: bool| {
+        let end = if is_directory { "/" } else { "" };
         text.push_str(&match is_json {
-            true => format!("{}\n", as_json(what, name, is_folder)),
-            false => format!("{what} {}{end}\n", shown(name)),
+            true => format!("{}\n", as_json(action, name, is_directory)),
+            false => format!("{action} {}{end}\n", escaped(name)),
         });
     };
-    plan.deleted.iter().for_each(|(name, is_folder)| add("delete", name, *is_folder));
-    plan.folders.iter().for_each(|name| add("make", name, true));
+    plan.deleted.iter().for_each(|(name, is_directory)| add("delete", name, *is_directory));
+    plan.directories.iter().for_each(|name| add("make", name, true));
     plan.files.iter().for_each(|name| add(moved, name, false));
-    show(text.as_bytes())
+    print(text.as_bytes())
 }
 
-pub(super) fn as_json(what: &str, name: &[u8], is_folder: bool) -> serde_json::Value {
-    let kind = if is_folder { "directory" } else { "file" };
-    serde_json::json!({ "what": what, "name": String::from_utf8_lossy(name), "kind": kind })
+pub(super) fn as_json(action: &str, name: &[u8], is_directory: bool) -> serde_json::Value {
+    let kind = if is_directory { "directory" } else { "file" };
+    serde_json::json!({ "what": action, "name": String::from_utf8_lossy(name), "kind": kind })
 }
 
-/// Directories of a mirror, and the form of its output.
+/// Directories of a mirror, and the format of its output.
 #[derive(Clone, Copy)]
-struct Way<'a> {
-    folder: &'a Path,
+struct MirrorRun<'a> {
+    directory: &'a Path,
     root: &'a [u8],
     has_rough_times: bool,
     is_json: bool,
     is_quiet: bool,
 }
 
-impl Way<'_> {
+impl MirrorRun<'_> {
     /// Reports a deleted name.
-    fn deleted(&self, name: &[u8], is_folder: bool) -> Result<(), Trouble> {
+    fn deleted(&self, name: &[u8], is_directory: bool) -> Result<(), Error> {
         if self.is_json {
-            return show(format!("{}\n", as_json("deleted", name, is_folder)).as_bytes());
+            return print(format!("{}\n", as_json("deleted", name, is_directory)).as_bytes());
         }
         if !self.is_quiet {
-            say(&format!("deleted '{}{}'", shown(name), if is_folder { "/" } else { "" }));
+            say(&format!("deleted '{}{}'", escaped(name), if is_directory { "/" } else { "" }));
         }
         Ok(())
     }
 
     /// Deletes names and creates directories. Returns the files to transfer and the number of names
     /// that were deleted.
-    fn prepare_here(&self, plan: &Plan, there: &Tree) -> Result<(Vec<Work>, usize), Trouble> {
-        let made = std::fs::create_dir_all(self.folder);
-        made.with_context(|| format!("cannot create the directory {}", self.folder.display()))?;
-        let jail = Arc::new(Jail::open(self.folder).map_err(anyhow::Error::new)?);
+    fn prepare_local(&self, plan: &Plan, remote: &Tree) -> Result<(Vec<BatchItem>, usize), Error> {
+        let created = std::fs::create_dir_all(self.directory);
+        created
+            .with_context(|| format!("cannot create the directory {}", self.directory.display()))?;
+        let root_dir = Arc::new(RootDir::open(self.directory).map_err(anyhow::Error::new)?);
         let mut deleted = 0;
-        for (name, is_folder) in &plan.deleted {
-            let removed = match is_folder {
-                true => jail.remove_folder(name),
-                false => jail.remove_file(name),
+        for (name, is_directory) in &plan.deleted {
+            let removed = match is_directory {
+                true => root_dir.remove_directory(name),
+                false => root_dir.remove_file(name),
             };
             match removed {
                 Ok(()) => {
                     deleted += 1;
-                    self.deleted(name, *is_folder)?;
+                    self.deleted(name, *is_directory)?;
                 }
-                Err(error) => say(&format!("'{}' was not deleted: {error}", shown(name))),
+                Err(error) => say(&format!("'{}' was not deleted: {error}", escaped(name))),
             }
         }
-        for name in &plan.folders {
-            let made = jail.make_folder(name);
-            made.with_context(|| format!("cannot create the directory '{}'", shown(name)))?;
+        for name in &plan.directories {
+            let created = root_dir.create_directory(name);
+            created.with_context(|| format!("cannot create the directory '{}'", escaped(name)))?;
         }
-        let errand = |name: &Vec<u8>| {
-            let known = there.get(name);
-            Work::Get(get::Errand {
+        let item = |name: &Vec<u8>| {
+            let info = remote.get(name);
+            BatchItem::Get(get::Download {
                 path: join(self.root, name),
-                size: known.and_then(|known| known.size),
-                modified: known.and_then(|known| known.modified),
+                size: info.and_then(|info| info.size),
+                modified: info.and_then(|info| info.modified),
                 has_rough_time: self.has_rough_times,
-                has_no_part: there.contains_key(&[name.as_slice(), PART].concat()),
-                to: To::Beneath(Arc::clone(&jail), name.clone()),
+                has_no_part: remote.contains_key(&[name.as_slice(), PART].concat()),
+                destination: Destination::Beneath(Arc::clone(&root_dir), name.clone()),
             })
         };
-        Ok((plan.files.iter().map(errand).collect(), deleted))
+        Ok((plan.files.iter().map(item).collect(), deleted))
     }
 
-    /// Like [`Self::prepare_here`], on the server.
-    async fn prepare_there(
+    /// Like [`Self::prepare_local`], but on the server.
+    async fn prepare_remote(
         &self,
-        dialogue: &mut Dialogue,
+        client: &mut FtpClient,
         plan: &Plan,
-    ) -> Result<(Vec<Work>, usize), Trouble> {
+    ) -> Result<(Vec<BatchItem>, usize), Error> {
         if !self.root.is_empty() && self.root != b"/" {
-            make_there(dialogue, self.root).await?;
+            make_remote_directory(client, self.root).await?;
         }
         let mut deleted = 0;
-        for (name, is_folder) in &plan.deleted {
+        for (name, is_directory) in &plan.deleted {
             let path = join(self.root, name);
-            let removed = match is_folder {
-                true => remove_directory(dialogue, &path).await,
-                false => remove_file(dialogue, &path).await,
+            let removed = match is_directory {
+                true => remove_directory(client, &path).await,
+                false => remove_file(client, &path).await,
             };
             match removed {
-                // A refusal does not end the mirror.
-                Err(trouble) if trouble.is_refusal() => {
-                    say(&format!("'{}' was not deleted: {}", shown(name), trouble.sentence()));
+                // A deletion that the server refuses does not end the mirror.
+                Err(error) if error.is_refusal() => {
+                    say(&format!("'{}' was not deleted: {}", escaped(name), error.sentence()));
                 }
                 removed => {
                     removed?;
                     deleted += 1;
-                    self.deleted(name, *is_folder)?;
+                    self.deleted(name, *is_directory)?;
                 }
             }
         }
-        for name in &plan.folders {
-            make_there(dialogue, &join(self.root, name)).await?;
+        for name in &plan.directories {
+            make_remote_directory(client, &join(self.root, name)).await?;
         }
-        let errand = |name: &Vec<u8>| {
-            let from: PathBuf = self.folder.join(std::ffi::OsStr::from_bytes(name));
-            Work::Put(put::Errand { from, path: join(self.root, name) })
+        let item = |name: &Vec<u8>| {
+            let from: PathBuf = self.directory.join(std::ffi::OsStr::from_bytes(name));
+            BatchItem::Put(put::Upload { from, path: join(self.root, name) })
         };
-        Ok((plan.files.iter().map(errand).collect(), deleted))
+        Ok((plan.files.iter().map(item).collect(), deleted))
     }
 }
 
@@ -610,23 +613,24 @@ impl Way<'_> {
 mod tests {
     use super::*;
 
-    const DELETES: Leave = Leave { deletes: true, deletes_folders: true, compares_sizes: true };
-    const ADDS: Leave = Leave { deletes: false, ..DELETES };
+    const DELETES: AllowedChanges =
+        AllowedChanges { deletes: true, deletes_directories: true, compares_sizes: true };
+    const ADDS: AllowedChanges = AllowedChanges { deletes: false, ..DELETES };
 
     /// Returns a side of names with sizes and times: size 0 is a directory, and a name that ends
     /// with `@` is a link.
     fn side(names: &[(&str, u64, i64)]) -> Side {
-        let known = |(name, size, seconds): &(&str, u64, i64)| {
-            let what = match (name.strip_suffix('@'), size) {
-                (Some(_), _) => What::Other,
-                (None, 0) => What::Folder,
-                (None, _) => What::File,
+        let info = |(name, size, seconds): &(&str, u64, i64)| {
+            let kind = match (name.strip_suffix('@'), size) {
+                (Some(_), _) => EntryKind::Other,
+                (None, 0) => EntryKind::Directory,
+                (None, _) => EntryKind::File,
             };
             let modified = Some(Timestamp { seconds: *seconds, nanos: 0 });
             let name = name.trim_end_matches('@').as_bytes().to_vec();
-            (name, Known { what, size: Some(*size), modified })
+            (name, EntryInfo { kind, size: Some(*size), modified })
         };
-        Side { tree: names.iter().map(known).collect(), left_out: Names::new() }
+        Side { tree: names.iter().map(info).collect(), left_out: Names::new() }
     }
 
     fn deleted(plan: &Plan) -> Vec<String> {
@@ -635,37 +639,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_newer_or_of_another_size_goes_over() {
+    fn new_newer_and_differently_sized_files_are_transferred() {
         let from = side(&[("d", 0, 1), ("d/a", 1, 5), ("d/b", 2, 5), ("d/c", 3, 5), ("e", 4, 5)]);
         let to = side(&[("d", 0, 1), ("d/a", 1, 4), ("d/b", 1, 9), ("d/c", 3, 9)]);
         let plan = plan(&from, &to, ADDS);
         assert_eq!(plan.files, [b"d/a".to_vec(), b"d/b".to_vec(), b"e".to_vec()]);
-        assert!(plan.deleted.is_empty() && plan.folders.is_empty());
+        assert!(plan.deleted.is_empty() && plan.directories.is_empty());
     }
 
     #[test]
-    fn a_name_of_which_ftp_cannot_speak_is_not_deleted_for_not_being_told() {
-        let mut here = side(&[("a\nb", 1, 1), ("d\re", 0, 1), ("c", 1, 1)]);
-        assert_eq!(leave_out_untold(&mut here), 2);
-        assert_eq!(deleted(&plan(&Side::default(), &here, DELETES)), ["c"]);
+    fn names_that_ftp_cannot_transfer_are_not_deleted() {
+        let mut local = side(&[("a\nb", 1, 1), ("d\re", 0, 1), ("c", 1, 1)]);
+        assert_eq!(leave_out_untransferable(&mut local), 2);
+        assert_eq!(deleted(&plan(&Side::default(), &local, DELETES)), ["c"]);
     }
 
     #[test]
-    fn what_is_only_at_the_destination_goes_from_the_bottom_if_told_to() {
+    fn extra_names_are_deleted_bottom_up_if_deletion_is_enabled() {
         let to = side(&[("x", 0, 1), ("x/y", 1, 1)]);
         assert!(plan(&Side::default(), &to, ADDS).deleted.is_empty());
         assert_eq!(deleted(&plan(&Side::default(), &to, DELETES)), ["x/y", "x"]);
     }
 
     #[test]
-    fn the_counterpart_of_a_link_stays_with_all_that_is_in_it() {
+    fn the_counterpart_of_a_link_is_kept_with_its_content() {
         let from = side(&[("d@", 1, 1), ("f@", 1, 1), ("g", 1, 1), ("h", 0, 1), ("h/i", 1, 1)]);
         let to = side(&[("d", 0, 1), ("d/x", 1, 1), ("f", 1, 1), ("g@", 1, 0), ("h@", 1, 0)]);
         assert_eq!(plan(&from, &to, DELETES), Plan::default());
     }
 
     #[test]
-    fn a_folder_that_holds_what_is_left_out_stays_and_so_does_one_with_a_link() {
+    fn directories_with_excluded_names_or_links_are_kept() {
         let mut to =
             side(&[("d", 0, 1), ("d/e", 0, 1), ("d/f", 1, 1), ("g", 0, 1), ("g/l@", 1, 1)]);
         to.left_out.insert(b"d/e/x.o".to_vec());
@@ -673,18 +677,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_does_not_take_the_place_of_a_folder_that_stays() {
-        let (from, mut to) = (side(&[("d", 1, 1)]), side(&[("d", 0, 1), ("d/y", 1, 1)]));
+    fn a_file_does_not_replace_a_directory_that_is_kept() {
+        let from = side(&[("d", 1, 1)]);
+        let mut to = side(&[("d", 0, 1), ("d/y", 1, 1)]);
         to.left_out.insert(b"d/x.o".to_vec());
         let plan = plan(&from, &to, DELETES);
-        assert_eq!((deleted(&plan), &plan.unlike), (vec!["d/y".to_owned()], &vec![b"d".to_vec()]));
+        assert_eq!(
+            (deleted(&plan), &plan.kind_conflicts),
+            (vec!["d/y".to_owned()], &vec![b"d".to_vec()])
+        );
         assert!(plan.files.is_empty());
     }
 
     #[test]
-    fn where_only_files_are_spoken_of_no_folder_is_deleted() {
+    fn no_directory_is_deleted_if_the_rules_select_files() {
         let to = side(&[("x", 0, 1), ("x/y", 1, 1)]);
-        let leave = Leave { deletes_folders: false, ..DELETES };
-        assert_eq!(deleted(&plan(&Side::default(), &to, leave)), ["x/y"]);
+        let allowed = AllowedChanges { deletes_directories: false, ..DELETES };
+        assert_eq!(deleted(&plan(&Side::default(), &to, allowed)), ["x/y"]);
     }
 }

@@ -1,22 +1,22 @@
-//! FTP measurements for `plumb measure`: one login, or transfers of increasing sizes.
+//! FTP measurements for `plumb measure`: a login, or transfers of increasing sizes.
 //!
 //! A partial transfer reads the last bytes of a file on the server (REST, RFC 3659 §5), so each
 //! size is a complete transfer with its own start and end. If the server cannot restart within a
-//! file, the whole file is transferred. Received data is discarded, or compared if it is the
-//! probe's own pattern. Files that the probe wrote are deleted afterwards.
+//! file, the whole file is transferred. Received data is discarded; data that the probe itself
+//! wrote is compared with the written pattern. Files that the probe wrote are deleted afterwards.
 
-use super::desk::{Interrupt, carry_out_silently};
-use super::dialogue::{Caller, Dialogue};
-use super::facts::Opening;
-use super::mover::{Moved, Near, Watch};
-use super::options::Reach;
+use super::client::{Connector, FtpClient};
+use super::command_options::ConnectionOptions;
+use super::data_transfer::{ArrivalLog, LocalEnd, TransferResult};
+use super::error::Error;
 use super::remote::{join, name_of};
-use super::trouble::Trouble;
-use crate::carry::{Family, Via};
+use super::run_command::{Interrupt, run_command_unreported};
+use super::session_timing::Opening;
+use crate::carrier::{Family, Route};
 use crate::exit;
-use crate::files::shown::shown;
+use crate::files::escape_name::escaped;
 use crate::files::url::Url;
-use crate::transfer_recorder::{Keeping, Record, nanos};
+use crate::transfer_recorder::{Record, RecordOptions, nanos};
 use os::schedule::{run_queue_wait, thread_run_queue_wait};
 use os::tcp_counters::duplicate_segments_in;
 use protocols::application::ftp::listing::{Entry, Kind};
@@ -39,16 +39,16 @@ use std::time::{Duration, Instant};
 const ARRIVALS_MAX: usize = 4096;
 /// Transfer duration beyond which no larger size is tried.
 const LONG: Duration = Duration::from_secs(10);
-/// Bytes requested when nothing of a longer file arrived: they fit into any packet.
+/// Bytes requested if no byte of a longer file arrived. So few bytes fit into any packet.
 const CONTROL_BYTES: u64 = 256;
 /// Bytes of a pattern written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Connection and login options for a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct ProbeOptions {
     /// Transport: the kernel, or a user-space host on a device.
-    pub(crate) via: Via,
+    pub(crate) via: Route,
     /// Address families allowed for the server.
     pub(crate) family: Family,
     /// Timeout in seconds for the connection, for each reply and for a stalled transfer.
@@ -61,20 +61,21 @@ pub(crate) struct Way {
 
 /// Requested transfers.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ProbePlan {
     /// Sizes in bytes, in ascending order.
     pub(crate) sizes: Vec<u64>,
     /// Number of transfers of each size.
     pub(crate) rounds: u32,
-    /// Whether files are written and then read back; otherwise existing files are read.
+    /// Whether the probe writes files and reads them back; otherwise the probe reads existing
+    /// files.
     pub(crate) writes: bool,
-    /// Whether a written file is compared when it is read back.
+    /// Whether the data read back is compared with the written data.
     pub(crate) compares: bool,
 }
 
 /// Durations of the steps before the first transfer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Moment {
+pub(crate) struct SetupTimes {
     /// Resolution of the host name.
     pub(crate) resolve: Option<Duration>,
     /// Establishment of the control connection.
@@ -93,7 +94,7 @@ pub(crate) struct Moment {
 
 /// Offsets from the start of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spans {
+pub(crate) struct CommandOffsets {
     /// Time at which the command for a data connection was sent.
     pub(crate) before: Option<Duration>,
     /// Time at which the transfer command was sent.
@@ -102,7 +103,7 @@ pub(crate) struct Spans {
 
 /// Progress of a connection attempt that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(crate) enum FailureStage {
     /// No address was found for the host name.
     Name,
     /// No connection to the address could be established.
@@ -113,29 +114,30 @@ pub(crate) enum Reached {
 
 /// Reason for a probe without a result.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct ProbeError {
     /// Failure class, which selects the exit code.
     pub(crate) failure: exit::Failure,
     /// Progress of the attempt before it failed.
-    pub(crate) reached: Reached,
+    pub(crate) reached: FailureStage,
     /// Error message, one sentence.
     pub(crate) why: String,
 }
 
 /// Result of a probe.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     /// Remote address of the control connection.
     pub(crate) address: Option<SocketAddr>,
     /// Durations of the steps before the first transfer.
-    pub(crate) opening: Moment,
+    pub(crate) opening: SetupTimes,
     /// Records of the successful transfers, in order.
     pub(crate) transfers: Vec<(Direction, Transfer)>,
     /// Arrivals of the largest download.
     pub(crate) sequence: Vec<Arrival>,
-    /// Offsets that the records do not hold, one entry per transfer in the same order.
-    pub(crate) spans: Vec<Spans>,
-    /// Observations of each transfer, in the same order.
+    /// Offsets that the records do not contain, one entry per transfer, in the order of
+    /// `transfers`.
+    pub(crate) spans: Vec<CommandOffsets>,
+    /// Observations of each transfer, in the order of `transfers`.
     pub(crate) seen: Vec<FileTransfer>,
     /// Transfer that stopped before its end.
     pub(crate) aborted: Option<Aborted>,
@@ -145,103 +147,113 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
-/// Logs in at the server of `url` and out again.
+/// Logs in at the server of `url`, and ends the session.
 ///
 /// # Errors
 ///
-/// Returns [`Refused`] if the server cannot be reached or rejects the login.
-pub(crate) fn probe_availability(url: &Url, way: &Way) -> Result<Found, Refused> {
-    run(url, way, None, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        dialogue.ready().await?;
-        let found = opened(&mut dialogue);
-        dialogue.quit().await;
+/// Returns [`ProbeError`] if the server cannot be reached or rejects the login.
+pub(crate) fn probe_availability(
+    url: &Url,
+    probe_options: &ProbeOptions,
+) -> Result<ProbeResult, ProbeError> {
+    run(url, probe_options, None, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        client.ready().await?;
+        let found = setup_result(&mut client);
+        client.quit().await;
         Ok(found)
     })
 }
 
-/// Runs the transfers of `wish` with the server of `url`, as far as possible, and reports progress
-/// to `say`.
+/// Runs the transfers of `plan` with the server of `url`, and reports progress to `say`. A failed
+/// transfer may end the probe early.
 ///
 /// # Errors
 ///
-/// Returns [`Refused`] if the login fails, if an argument is wrong, or if no transfer at all was
-/// begun.
+/// Returns [`ProbeError`] if the login fails, if an argument is wrong, or if no transfer began.
 pub(crate) fn probe(
     url: &Url,
-    way: &Way,
-    wish: &Wish,
+    probe_options: &ProbeOptions,
+    plan: &ProbePlan,
     say: impl FnMut(&str),
-) -> Result<Found, Refused> {
-    let watch = Arc::new(Mutex::new(Watch::begin(ARRIVALS_MAX)));
-    let kept = Some(Arc::clone(&watch));
-    run(url, way, kept, async |caller| {
-        let mut dialogue = Dialogue::new(&caller);
-        dialogue.ready().await?;
-        let found = opened(&mut dialogue);
-        let mut probe = Probe { dialogue, watch, wish, found, largest: 0, largest_sent: 0, say };
-        let moved = match wish.writes {
+) -> Result<ProbeResult, ProbeError> {
+    let arrival_log = Arc::new(Mutex::new(ArrivalLog::begin(ARRIVALS_MAX)));
+    let shared_log = Some(Arc::clone(&arrival_log));
+    run(url, probe_options, shared_log, async |connector| {
+        let mut client = FtpClient::new(&connector);
+        client.ready().await?;
+        let found = setup_result(&mut client);
+        let mut probe =
+            Probe { client, arrival_log, plan, found, largest: 0, largest_sent: 0, say };
+        let moved = match plan.writes {
             true => probe.write(&url.name).await,
             false => probe.read(&url.name).await,
         };
-        if moved.is_err() && !wish.writes {
+        if moved.is_err() && !plan.writes {
             probe.control(&url.name).await;
         }
         match moved {
-            Err(Trouble::Wrong(why)) => return Err(Trouble::Wrong(why)),
-            Err(trouble) if probe.found.transfers.is_empty() && probe.found.aborted.is_none() => {
-                return Err(trouble);
+            Err(Error::Wrong(why)) => return Err(Error::Wrong(why)),
+            Err(error) if probe.found.transfers.is_empty() && probe.found.aborted.is_none() => {
+                return Err(error);
             }
-            Err(trouble) => probe.found.notes.push(trouble.sentence()),
+            Err(error) => probe.found.notes.push(error.sentence()),
             Ok(()) => {}
         }
-        let Probe { dialogue, found, .. } = probe;
-        dialogue.quit().await;
+        let Probe { client, found, .. } = probe;
+        client.quit().await;
         Ok(found)
     })
 }
 
 fn run(
     url: &Url,
-    way: &Way,
-    watch: Option<Arc<Mutex<Watch>>>,
-    work: impl AsyncFnOnce(Arc<Caller>) -> Result<Found, Trouble>,
-) -> Result<Found, Refused> {
-    let reach = Reach {
-        via: way.via.clone(),
-        family: way.family,
-        timeout: way.timeout_s,
-        user: way.user.clone(),
-        ca: way.ca.clone(),
+    probe_options: &ProbeOptions,
+    arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<ProbeResult, Error>,
+) -> Result<ProbeResult, ProbeError> {
+    let connection = ConnectionOptions {
+        via: probe_options.via.clone(),
+        family: probe_options.family,
+        timeout: probe_options.timeout_s,
+        user: probe_options.user.clone(),
+        ca: probe_options.ca.clone(),
         active: false,
         tries: Some(1),
         json: false,
         quiet: true,
         verbose: false,
-        keeping: Keeping { no_record: true },
+        record_options: RecordOptions { no_record: true },
     };
-    let result = carry_out_silently(url, &reach, None, watch, Interrupt::EndsAll, work);
-    result.map_err(|trouble| Refused {
-        failure: trouble.failure(),
-        reached: match trouble {
-            Trouble::NoAddress(_) => Reached::Name,
-            Trouble::NoConnection(_) | Trouble::NotThere(_) => Reached::Address,
-            _ => Reached::Server,
+    let result = run_command_unreported(
+        url,
+        &connection,
+        None,
+        arrival_log,
+        Interrupt::CancelsCommand,
+        work,
+    );
+    result.map_err(|error| ProbeError {
+        failure: error.failure(),
+        reached: match error {
+            Error::NoAddress(_) => FailureStage::Name,
+            Error::NoConnection(_) | Error::NotFound(_) => FailureStage::Address,
+            _ => FailureStage::Server,
         },
-        why: trouble.sentence(),
+        why: error.sentence(),
     })
 }
 
-fn opened(dialogue: &mut Dialogue) -> Found {
-    let Some(session) = dialogue.open_session() else { return Found::default() };
+fn setup_result(client: &mut FtpClient) -> ProbeResult {
+    let Some(session) = client.open_session() else { return ProbeResult::default() };
     let Opening { resolve, connect, tls, login, greeting, exchanges } =
-        session.facts.opening.clone();
+        session.timing.opening.clone();
     let own_wait = run_queue_wait();
-    let opening = Moment { resolve, connect, tls, login, greeting, exchanges, own_wait };
-    Found { address: Some(session.peer), opening, ..Found::default() }
+    let opening = SetupTimes { resolve, connect, tls, login, greeting, exchanges, own_wait };
+    ProbeResult { address: Some(session.peer), opening, ..ProbeResult::default() }
 }
 
-/// A range of a file to read, up to the end of the file.
+/// Part of a file to read, from an offset to the end of the file.
 #[derive(Clone, Copy, Debug)]
 struct Part<'a> {
     path: &'a [u8],
@@ -249,15 +261,15 @@ struct Part<'a> {
     from: u64,
     /// Size of the whole file in bytes, if known.
     whole: Option<u64>,
-    /// Whether the content is the probe's pattern and is compared with it.
+    /// Whether the probe wrote the file and compares the content with the written pattern.
     is_compared: bool,
 }
 
 struct Probe<'a, Say> {
-    dialogue: Dialogue,
-    watch: Arc<Mutex<Watch>>,
-    wish: &'a Wish,
-    found: Found,
+    client: FtpClient,
+    arrival_log: Arc<Mutex<ArrivalLog>>,
+    plan: &'a ProbePlan,
+    found: ProbeResult,
     /// Size in bytes of the largest download so far.
     largest: u64,
     /// Size in bytes of the largest upload so far.
@@ -267,35 +279,35 @@ struct Probe<'a, Say> {
 
 impl<Say: FnMut(&str)> Probe<'_, Say> {
     /// Reads the file or directory at `path`.
-    async fn read(&mut self, path: &[u8]) -> Result<(), Trouble> {
+    async fn read(&mut self, path: &[u8]) -> Result<(), Error> {
         if path.is_empty() || path.ends_with(b"/") {
-            return self.read_folder(path).await;
+            return self.read_directory(path).await;
         }
-        match self.dialogue.look_at(path).await? {
-            Some(Entry { kind: Kind::Directory, .. }) => return self.read_folder(path).await,
+        match self.client.find_entry(path).await? {
+            Some(Entry { kind: Kind::Directory, .. }) => return self.read_directory(path).await,
             None => {
-                let shown = shown(path);
-                return Err(Trouble::Wrong(format!(
-                    "the server has no '{shown}': use the name of an existing file or directory"
+                let escaped = escaped(path);
+                return Err(Error::Wrong(format!(
+                    "the server has no '{escaped}': use the name of an existing file or directory"
                 )));
             }
             Some(_) => {}
         }
-        let (size, _) = self.dialogue.size_and_time(path).await?;
+        let (size, _) = self.client.size_and_time(path).await?;
         let Some(size) = size else {
             self.note("the server reports no file size: each transfer was of the whole file");
             let part = Part { path, from: 0, whole: None, is_compared: false };
             return self.rounds(part).await;
         };
         let mut parts: Vec<u64> =
-            self.wish.sizes.iter().copied().filter(|part| *part < size).collect();
-        if size <= self.wish.sizes.last().copied().unwrap_or(u64::MAX) {
+            self.plan.sizes.iter().copied().filter(|part| *part < size).collect();
+        if size <= self.plan.sizes.last().copied().unwrap_or(u64::MAX) {
             parts.push(size);
         }
         for part in parts {
             let part = Part { path, from: size - part, whole: Some(size), is_compared: false };
             match self.rounds(part).await {
-                Err(trouble) if trouble.is_restart() => {
+                Err(error) if error.is_restart() => {
                     self.note("the server does not support REST: the whole file was transferred");
                     return self.rounds(Part { from: 0, ..part }).await;
                 }
@@ -308,8 +320,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// If nothing of a file arrived, reads its last bytes. They fit into a short packet, which
-    /// passes a path that drops long packets.
+    /// If no byte of a file arrived, reads its last bytes. These bytes fit into a short packet, and
+    /// a path that drops long packets passes a short packet.
     async fn control(&mut self, path: &[u8]) {
         let is_silent = |Aborted { transfer, .. }: &Aborted| {
             transfer.connected_ns.is_some() && transfer.arrivals.is_empty()
@@ -318,39 +330,40 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             return;
         };
         if self.found.transfers.is_empty()
-            && let Ok((Some(whole), _)) = self.dialogue.size_and_time(path).await
+            && let Ok((Some(whole), _)) = self.client.size_and_time(path).await
         {
             let from = whole.saturating_sub(CONTROL_BYTES);
             let part = Part { path, from, whole: Some(whole), is_compared: false };
-            // A failure needs no handling: it shows by the missing transfer record.
+            // Ignored: a failed transfer has no transfer record.
             _ = self.receive(part).await;
         }
         self.found.aborted = Some(aborted);
     }
 
-    /// Reads the files of a directory whose sizes are nearest to the requested sizes. For each size
-    /// that no file has, reads that many bytes from the end of the largest file.
-    async fn read_folder(&mut self, folder: &[u8]) -> Result<(), Trouble> {
-        let entries = self.dialogue.list(folder).await?;
-        let chosen = nearest(&entries, &self.wish.sizes);
+    /// Reads the files of a directory whose sizes are nearest to the requested sizes. For each
+    /// requested size without a file of similar size, reads that many bytes from the end of the
+    /// largest file.
+    async fn read_directory(&mut self, directory: &[u8]) -> Result<(), Error> {
+        let entries = self.client.list(directory).await?;
+        let chosen = nearest(&entries, &self.plan.sizes);
         let Some((largest, whole)) = chosen.last().cloned() else {
-            let shown = shown(folder);
-            return Err(Trouble::Wrong(format!(
-                "there is no readable file in the directory '/{shown}': use another one, or \
+            let escaped = escaped(directory);
+            return Err(Error::Wrong(format!(
+                "there is no readable file in the directory '/{escaped}': use another directory or \
                  --write"
             )));
         };
         let files = chosen.iter().map(|(name, size)| (name.clone(), *size, *size));
-        let missing = missing(&chosen, &self.wish.sizes).into_iter();
+        let missing = missing(&chosen, &self.plan.sizes).into_iter();
         let missing = missing.map(|part| (largest.clone(), whole, part));
         let mut all: Vec<_> = files.chain(missing).collect();
         all.sort_by_key(|(_, _, part)| *part);
         for (name, whole, part) in all {
-            let path = join(folder, &name);
+            let path = join(directory, &name);
             let from = whole - part;
             let part = Part { path: &path, from, whole: Some(whole), is_compared: false };
             match self.rounds(part).await {
-                Err(trouble) if trouble.is_restart() => {
+                Err(error) if error.is_restart() => {
                     self.note("the server does not support REST: whole files were transferred");
                 }
                 other => other?,
@@ -362,65 +375,66 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// Writes files of the requested sizes into a directory, reads each back, and deletes the file.
-    async fn write(&mut self, folder: &[u8]) -> Result<(), Trouble> {
-        if !folder.is_empty() && !folder.ends_with(b"/") {
-            return Err(Trouble::Wrong(
+    /// Writes a file of each requested size into a directory, reads the file back, and finally
+    /// deletes the file.
+    async fn write(&mut self, directory: &[u8]) -> Result<(), Error> {
+        if !directory.is_empty() && !directory.ends_with(b"/") {
+            return Err(Error::Wrong(
                 "--write requires a directory, whose name ends with '/': files are created and \
                  removed there"
                     .to_owned(),
             ));
         }
-        let chance = os::entropy::seed().map_err(anyhow::Error::new)?;
-        let path = join(folder, format!("plumb-measure-{chance:016x}").as_bytes());
+        let rng = os::entropy::seed().map_err(anyhow::Error::new)?;
+        let path = join(directory, format!("plumb-measure-{rng:016x}").as_bytes());
         let mut result = Ok(());
-        for size in self.wish.sizes.clone() {
+        for size in self.plan.sizes.clone() {
             result = self.write_and_read(&path, size).await;
             if result.is_err() || self.is_long() {
                 break;
             }
         }
         let removed = async {
-            let wanted = format!("cannot remove '{}'", shown(&path));
-            self.dialogue.run(&wanted, Task::Delete(name_of(&path)?)).await
+            let context = format!("cannot remove '{}'", escaped(&path));
+            self.client.run(&context, Task::Delete(name_of(&path)?)).await
         };
-        if let Err(trouble) = removed.await
+        if let Err(error) = removed.await
             && result.is_ok()
         {
-            self.found.notes.push(trouble.sentence());
+            self.found.notes.push(error.sentence());
         }
         result
     }
 
-    async fn write_and_read(&mut self, path: &[u8], size: u64) -> Result<(), Trouble> {
+    async fn write_and_read(&mut self, path: &[u8], size: u64) -> Result<(), Error> {
         let file = pattern_file(size)?;
-        for _ in 0..self.wish.rounds {
-            (self.say)(&format!("writing {} bytes", records::figures::count(size)));
+        for _ in 0..self.plan.rounds {
+            (self.say)(&format!("writing {} bytes", records::format::count(size)));
             self.send(path, &file, size).await?;
         }
-        let is_compared = self.wish.compares;
+        let is_compared = self.plan.compares;
         self.rounds(Part { path, from: 0, whole: Some(size), is_compared }).await
     }
 
-    /// Reads `part` as often as requested.
-    async fn rounds(&mut self, part: Part<'_>) -> Result<(), Trouble> {
-        for _ in 0..self.wish.rounds {
+    /// Reads `part` once per requested round.
+    async fn rounds(&mut self, part: Part<'_>) -> Result<(), Error> {
+        for _ in 0..self.plan.rounds {
             let bytes = part.whole.map(|whole| whole - part.from);
-            let bytes = records::figures::count_or_unknown(bytes);
+            let bytes = records::format::count_or_unknown(bytes);
             (self.say)(&format!("reading {bytes} bytes"));
             self.receive(part).await?;
         }
         Ok(())
     }
 
-    async fn receive(&mut self, part: Part<'_>) -> Result<(), Trouble> {
-        let near = match part.is_compared {
-            true => Near::Memory(Vec::new()),
+    async fn receive(&mut self, part: Part<'_>) -> Result<(), Error> {
+        let local_end = match part.is_compared {
+            true => LocalEnd::Memory(Vec::new()),
             false => {
-                let nowhere = File::options().write(true).open("/dev/null");
-                let file = nowhere.map_err(anyhow::Error::new)?;
-                let most = part.whole.map(|whole| whole.saturating_sub(part.from));
-                Near::Into { file, at: None, enough: None, most }
+                let null_device = File::options().write(true).open("/dev/null");
+                let file = null_device.map_err(anyhow::Error::new)?;
+                let max_bytes = part.whole.map(|whole| whole.saturating_sub(part.from));
+                LocalEnd::Into { file, at: None, stop_after: None, max_bytes }
             }
         };
         let task = Task::Retrieve {
@@ -429,9 +443,10 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             offset_bytes: part.from,
             expected_bytes: part.whole,
         };
-        let wanted = format!("cannot download '{}'", shown(part.path));
+        let context = format!("cannot download '{}'", escaped(part.path));
         let bytes = part.whole.map(|whole| whole - part.from);
-        let moved = self.move_by(Direction::Received, (&wanted, part.path), task, near, bytes);
+        let moved =
+            self.run_transfer(Direction::Received, (&context, part.path), task, local_end, bytes);
         let moved = moved.await?;
         if let (true, Some(whole)) = (part.is_compared, part.whole) {
             let mut comparison = Comparison::new(pattern, whole);
@@ -442,7 +457,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    async fn send(&mut self, path: &[u8], file: &File, size: u64) -> Result<(), Trouble> {
+    async fn send(&mut self, path: &[u8], file: &File, size: u64) -> Result<(), Error> {
         let mut file = file.try_clone().map_err(anyhow::Error::new)?;
         file.seek(SeekFrom::Start(0)).map_err(anyhow::Error::new)?;
         let task = Task::Store {
@@ -451,23 +466,25 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             representation: Representation::IMAGE,
             offset_bytes: 0,
             // Same condition as in `plumb put`.
-            allocation_bytes: Some(size).filter(|_| self.dialogue.has("SITE PARTIAL")),
+            allocation_bytes: Some(size).filter(|_| self.client.has("SITE PARTIAL")),
         };
-        let wanted = format!("cannot upload '{}'", shown(path));
-        let near = Near::From(file);
-        self.move_by(Direction::Sent, (&wanted, path), task, near, Some(size)).await.map(|_| ())
+        let context = format!("cannot upload '{}'", escaped(path));
+        let local_end = LocalEnd::From(file);
+        self.run_transfer(Direction::Sent, (&context, path), task, local_end, Some(size))
+            .await
+            .map(|_| ())
     }
 
-    /// Runs one transfer. Keeps its record if it succeeds.
-    async fn move_by(
+    /// Runs one transfer. Keeps the record of a successful transfer.
+    async fn run_transfer(
         &mut self,
         direction: Direction,
-        (wanted, path): (&str, &[u8]),
+        (context, path): (&str, &[u8]),
         task: Task,
-        near: Near,
+        local_end: LocalEnd,
         bytes: Option<u64>,
-    ) -> Result<Option<Moved>, Trouble> {
-        self.dialogue.ready().await?;
+    ) -> Result<Option<TransferResult>, Error> {
+        self.client.ready().await?;
         let is_received = direction == Direction::Received;
         let offset = match &task {
             Task::Retrieve { offset_bytes, .. } => *offset_bytes,
@@ -476,28 +493,30 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let is_largest = is_received && bytes > Some(self.largest);
         let is_largest_sent = !is_received && bytes > Some(self.largest_sent);
         let before = CountersBefore::read();
-        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Watch::begin(ARRIVALS_MAX);
+        *self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner) =
+            ArrivalLog::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
-        let began = self.watch.lock().unwrap_or_else(PoisonError::into_inner).began;
-        let mut record = Record::begin(&self.dialogue, is_received, path, representation);
-        let (result, moved) = self.dialogue.run_once(wanted, task, Some(near)).await;
-        record.take(&mut self.dialogue, moved.as_ref(), offset);
+        let began = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).began;
+        let mut record = Record::begin(&self.client, is_received, path, representation);
+        let (result, moved) = self.client.run_once(context, task, Some(local_end)).await;
+        record.take(&mut self.client, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
         let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &before);
-        let sampled = self.watch.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
+        let sampled = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
         let tcp = &record.transfer.tcp;
         // For an upload the last sample may be newer than the counters read after the last write.
         let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
         seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
-        if let Err(trouble) = result {
-            // A refusal is an answer. Only a transfer that stops is kept for the analysis.
+        if let Err(error) = result {
+            // Only a transfer that stops is kept for the analysis; a refusal by the server is an
+            // answer.
             let is_stopped = match seen.connected_ns {
-                Some(_) => !trouble.is_refusal(),
-                None => trouble.is_without_data_connection(),
+                Some(_) => !error.is_refusal(),
+                None => error.is_without_data_connection(),
             };
-            let why = trouble.sentence();
+            let why = error.sentence();
             self.found.aborted = is_stopped.then_some(Aborted { transfer: seen, why });
-            return Err(trouble);
+            return Err(error);
         }
         if !is_largest && !is_largest_sent {
             seen.arrivals.clear();
@@ -508,11 +527,12 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             self.largest_sent = bytes.unwrap_or(0);
         }
         if is_largest {
-            let log = self.watch.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
-            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), log.into_arrivals());
+            let log = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
+            self.largest = bytes.unwrap_or(0);
+            self.found.sequence = log.into_arrivals();
         }
-        let session = self.dialogue.open_session();
-        let spans = session.map(|session| session.facts.spans_since(began)).unwrap_or_default();
+        let session = self.client.open_session();
+        let spans = session.map(|session| session.timing.spans_since(began)).unwrap_or_default();
         self.found.spans.push(spans);
         self.found.transfers.push((direction, record.transfer));
         Ok(moved)
@@ -524,40 +544,41 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         direction: Direction,
         bytes: Option<u64>,
         began: Instant,
-        moved: Option<&Moved>,
+        moved: Option<&TransferResult>,
         before: &CountersBefore,
     ) -> FileTransfer {
         let total_ns = nanos(began.elapsed());
-        let session = self.dialogue.open_session();
-        let data = moved.map(|moved| &moved.data);
-        let seen = session.map(|session| session.facts.transfer_since(began, data));
+        let session = self.client.open_session();
+        let data = moved.map(|moved| &moved.stats);
+        let seen = session.map(|session| session.timing.transfer_since(began, data));
         let seen = seen.unwrap_or_default();
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        let arrivals = watch.log.clone().into_arrivals();
-        let segments = watch.segments.clone().into_arrivals();
+        let arrival_log = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrivals = arrival_log.log.clone().into_arrivals();
+        let segments = arrival_log.segments.clone().into_arrivals();
         FileTransfer {
             direction: direction.into(),
             bytes: moved.map(|moved| moved.file_bytes).or(bytes).unwrap_or(0),
             total_ns,
             arrivals: arrivals.iter().map(verdict::Arrival::from).collect(),
             segments: segments.iter().map(verdict::Arrival::from).collect(),
-            first_loss_bytes: watch.first_loss_bytes,
-            peer_window_bytes: watch.peer_window_bytes,
-            upper_rtt_ns: watch.upper_rtt_ns(),
-            own_window_bytes: watch.own_window_bytes,
+            first_loss_bytes: arrival_log.first_loss_bytes,
+            peer_window_bytes: arrival_log.peer_window_bytes,
+            upper_rtt_ns: arrival_log.upper_rtt_ns(),
+            own_window_bytes: arrival_log.own_window_bytes,
             duplicates_in: before.duplicates(),
             own_wait_ns: before.wait().map(|wait| {
-                // Another thread moved the data; its wait counts too.
+                // Another thread moved the data; the run-queue wait of that thread counts too.
                 let of_data = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
-                nanos(wait.saturating_sub(watch.sampling_wait).saturating_add(of_data))
+                nanos(wait.saturating_sub(arrival_log.sampling_wait).saturating_add(of_data))
             }),
             ..seen
         }
     }
 
-    /// Returns whether the last transfer took so long that larger ones are skipped.
+    /// Returns whether the last transfer took longer than [`LONG`], so that larger transfers are
+    /// skipped.
     fn is_long(&self) -> bool {
-        let last = self.found.transfers.last().and_then(|(_, last)| last.time.ns_total);
+        let last = self.found.transfers.last().and_then(|(_, last)| last.time.total_ns);
         last.is_some_and(|ns| u128::from(ns) > LONG.as_nanos())
     }
 
@@ -577,26 +598,26 @@ impl CountersBefore {
         Self { run_queue: thread_run_queue_wait(), duplicates: duplicate_segments_in() }
     }
 
-    /// Returns the run-queue wait of this thread, which drives the control connection, since the
-    /// start.
+    /// Returns the run-queue wait of this thread since the start of the transfer. This thread
+    /// drives the control connection.
     fn wait(&self) -> Option<Duration> {
         Some(thread_run_queue_wait()?.saturating_sub(self.run_queue?))
     }
 
-    /// Returns the number of duplicate segments received since the start.
+    /// Returns the number of duplicate segments received since the start of the transfer.
     fn duplicates(&self) -> Option<u64> {
         Some(duplicate_segments_in()?.saturating_sub(self.duplicates?))
     }
 }
 
-/// Returns those of `sizes` that are below the largest file and not within a factor of 2 of any
-/// file.
+/// Returns the requested sizes below the size of the largest file that are not within a factor of 2
+/// of the size of any file.
 fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
     let largest = files.last().map_or(0, |(_, size)| *size);
-    let is_near =
+    let is_similar =
         |one: u64, other: u64| one <= other.saturating_mul(2) && other <= one.saturating_mul(2);
     let sizes = sizes.iter().copied().filter(|wished| *wished < largest);
-    sizes.filter(|wished| !files.iter().any(|(_, size)| is_near(*size, *wished))).collect()
+    sizes.filter(|wished| !files.iter().any(|(_, size)| is_similar(*size, *wished))).collect()
 }
 
 /// Returns names and sizes of the files nearest to the requested sizes, in ascending order of size.
@@ -647,28 +668,29 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_folder_are_those_nearest_to_the_sizes_once_each() {
-        let folder = Entry { kind: Kind::Directory, ..file("d", 1_000) };
-        let entries = [file("large", 900_000), file("small", 900), file("huge", 1 << 40), folder];
+    fn the_files_nearest_to_the_sizes_are_chosen_once_each() {
+        let directory = Entry { kind: Kind::Directory, ..file("d", 1_000) };
+        let entries =
+            [file("large", 900_000), file("small", 900), file("huge", 1 << 40), directory];
         let chosen = nearest(&entries, &[1_024, 4_096, 1_048_576]);
         let names: Vec<_> = chosen.iter().map(|(name, _)| name.as_slice()).collect();
         assert_eq!(names, [b"small".as_slice(), b"large"]);
     }
 
     #[test]
-    fn sizes_that_no_file_has_are_parts_of_the_largest() {
+    fn missing_sizes_become_parts_of_the_largest_file() {
         let files = [(b"small".to_vec(), 900), (b"large".to_vec(), 300_000)];
         let sizes = [1_024, 4_096, 16_384, 262_144, 1_048_576];
         assert_eq!(missing(&files, &sizes), [4_096, 16_384]);
     }
 
     #[test]
-    fn an_empty_file_says_nothing_of_a_rate() {
+    fn empty_files_are_not_chosen() {
         assert!(nearest(&[file("empty", 0)], &[1_024]).is_empty());
     }
 
     #[test]
-    fn a_file_of_the_pattern_has_its_size_and_begins_at_its_start() {
+    fn a_pattern_file_has_its_size_and_is_positioned_at_its_start() {
         let mut file = pattern_file(100_000).unwrap();
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();

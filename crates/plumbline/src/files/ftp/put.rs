@@ -1,26 +1,28 @@
 //! Upload of one file, with retries and recovery.
 //!
-//! If a transfer breaks off, the next attempt asks how much the server has and resumes there,
-//! unless that may be an older file of the same name: some servers keep the old file until the new
-//! one is complete. A file assembled from several transfers is compared by HASH if the server
-//! supports it. A pipe cannot be read twice: there is no retry once any of it was sent.
+//! If a transfer breaks off, the next attempt asks the server for the size of the remote file and
+//! resumes at that offset. If the remote file may be an older file of the same name, the upload
+//! starts again: some servers keep the old file until the new file is complete. A file assembled
+//! from several transfers is compared by HASH if the server supports HASH. A pipe cannot be read
+//! twice, so an upload from a pipe is not retried after its first byte was sent.
 //!
 //! With --continue, the content of the remote file is verified before anything is appended: by HASH
-//! of all of it, or else by its size, its time and its last bytes. A remote file that is not the
-//! beginning of the local one is left as it is, unless it may be replaced.
+//! of the whole remote file, or else by its size, its time and its last bytes. A remote file that
+//! is not the beginning of the local file is not changed; with --force it is replaced.
 //!
-//! The remote file gets the time of the local one, if the server can set times.
+//! The remote file gets the time of the local file, if the server can set times.
 
-use super::dialogue::Dialogue;
-use super::get::{Ending, Terms, compare, compare_prefix};
-use super::mover::Near;
+use super::client::FtpClient;
+use super::data_transfer::LocalEnd;
+use super::error::Error;
+use super::get::{FileOutcome, TransferOptions};
 use super::remote::name_of;
-use super::trouble::Trouble;
+use super::remote_hash::{compare, compare_prefix};
+use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use crate::files::shown::shown;
 use crate::transfer_recorder::Record;
 use anyhow::Context;
-use os::jail::Existing;
+use os::beneath::Existing;
 use protocols::application::ftp::user::{StoreKind, Task};
 use protocols::application::ftp::{Representation, Timestamp};
 use std::fs::File;
@@ -32,13 +34,13 @@ use std::sync::atomic::Ordering;
 
 /// A file to upload.
 #[derive(Clone, Debug)]
-pub(super) struct Errand {
+pub(super) struct Upload {
     pub(super) from: PathBuf,
     pub(super) path: Vec<u8>,
 }
 
-/// Opens a local file, and returns it with its size and time; `-` is the standard input.
-fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Trouble> {
+/// Opens a local file, and returns the file with its size and time; `-` is the standard input.
+fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Error> {
     if path == Path::new("-") {
         let stdin = rustix::io::dup(rustix::stdio::stdin()).map_err(anyhow::Error::new)?;
         return Ok((stdin.into(), None, None));
@@ -47,298 +49,314 @@ fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Trouble> 
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     let about = file.metadata().map_err(anyhow::Error::new)?;
     if about.is_dir() {
-        return Err(Trouble::Wrong(format!("{name} is a directory: use -r to upload it")));
+        return Err(Error::Wrong(format!("{name} is a directory: use -r to upload it")));
     }
     let modified = Timestamp { seconds: about.mtime(), nanos: 0 };
     let size = about.is_file().then_some(about.len());
     Ok((file, size, Some(modified)))
 }
 
-/// File size from which an interrupted upload asks how much has arrived.
-const WORTH_GOING_ON_BYTES: u64 = 64 * 1024;
+/// Minimum file size for which an interrupted upload asks the server for the size of the remote
+/// file.
+const RESUME_MIN_BYTES: u64 = 64 * 1024;
 
-/// Number of bytes at the end of a part that are compared if the server has no HASH.
+/// Number of bytes at the end of a remote part that are compared if the server does not support
+/// HASH.
 const SAMPLE_BYTES: u64 = 64 * 1024;
 
 /// Content on the server before an upload continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
-    /// Nothing that can be continued.
+enum RemotePart {
+    /// No content that can be continued.
     Nothing,
     /// This many bytes of the local file, verified.
     Part(u64),
-    /// The same, stored apart from the file of that name.
-    KeptApart(u64),
+    /// This many bytes of the local file, verified, and stored separately from the file of that
+    /// name.
+    Separate(u64),
     /// All of the local file.
-    Whole,
+    Complete,
 }
 
 /// Verifies the remote file before anything is appended to it.
 ///
 /// # Errors
 ///
-/// Returns an error if the remote file is not the beginning of the local one, or cannot be
-/// compared. It is left as it is.
-async fn begun(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
+/// Returns an error if the remote file is not the beginning of the local file, or cannot be
+/// compared. The remote file is not changed.
+async fn verify_remote_part(
+    client: &mut FtpClient,
+    upload: &Upload,
     file: &File,
     size: u64,
     modified: Option<Timestamp>,
-) -> Result<Begun, Trouble> {
-    if let Some(part) = kept_apart(dialogue, errand, file, size).await? {
-        return Ok(Begun::KeptApart(part));
+) -> Result<RemotePart, Error> {
+    if let Some(part) = separate_part_bytes(client, upload, file, size).await? {
+        return Ok(RemotePart::Separate(part));
     }
-    let (there, time) = dialogue.size_and_time(&errand.path).await?;
-    let Some(there) = there.filter(|there| *there > 0) else { return Ok(Begun::Nothing) };
-    let found = if there == size { Begun::Whole } else { Begun::Part(there) };
-    let is_same = match compare_prefix(dialogue, &errand.path, file, there).await? {
-        _ if there > size => false,
+    let (remote_size, time) = client.size_and_time(&upload.path).await?;
+    let Some(remote_size) = remote_size.filter(|remote_size| *remote_size > 0) else {
+        return Ok(RemotePart::Nothing);
+    };
+    let found =
+        if remote_size == size { RemotePart::Complete } else { RemotePart::Part(remote_size) };
+    let is_same = match compare_prefix(client, &upload.path, file, remote_size).await? {
+        _ if remote_size > size => false,
         Some(is_same) => is_same,
         None => {
-            // A part is newer than its source. Within the same second, the content decides.
-            let ages = time.zip(modified).map(|(there, here)| (there.seconds, here.seconds));
-            let is_not_older = ages.is_some_and(|(there, here)| there >= here);
-            let is_younger = ages.is_some_and(|(there, here)| there > here);
+            // A remote part is newer than the local file. Within the same second, the content
+            // decides.
+            let ages = time.zip(modified).map(|(remote, local)| (remote.seconds, local.seconds));
+            let is_not_older = ages.is_some_and(|(remote, local)| remote >= local);
+            let is_newer = ages.is_some_and(|(remote, local)| remote > local);
             match found {
-                Begun::Whole => is_not_older,
-                _ => match sample_is_same(dialogue, errand, file, there).await? {
-                    Some(is_same) => is_same && (is_not_older || there <= SAMPLE_BYTES),
-                    None => is_younger,
+                RemotePart::Complete => is_not_older,
+                _ => match has_same_tail(client, upload, file, remote_size).await? {
+                    Some(is_same) => is_same && (is_not_older || remote_size <= SAMPLE_BYTES),
+                    None => is_newer,
                 },
             }
         }
     };
-    if is_same { Ok(found) } else { Err(mismatch(errand)) }
+    if is_same { Ok(found) } else { Err(mismatch(upload)) }
 }
 
-/// Returns how many bytes of the local file the server keeps of an interrupted upload, apart from
-/// the file of that name (SITE PARTIAL of `plumb serve`). REST and STOR continue it in the same
-/// session.
-async fn kept_apart(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
+/// Returns the length of the part that the server keeps of an interrupted upload, separately from
+/// the file of that name (SITE PARTIAL of `plumb serve`); `None` if there is no part of the local
+/// file. REST and STOR continue the part in the same session.
+async fn separate_part_bytes(
+    client: &mut FtpClient,
+    upload: &Upload,
     file: &File,
     size: u64,
-) -> Result<Option<u64>, Trouble> {
-    dialogue.ready().await?;
-    if !dialogue.has("SITE PARTIAL") {
+) -> Result<Option<u64>, Error> {
+    client.ready().await?;
+    if !client.has("SITE PARTIAL") {
         return Ok(None);
     }
-    let wanted = format!("cannot query the partial upload of '{}'", shown(&errand.path));
-    let task = Task::Quote(name_of(&[b"SITE PARTIAL ", errand.path.as_slice()].concat())?);
-    let part = match dialogue.run(&wanted, task).await {
+    let context = format!("cannot query the partial upload of '{}'", escaped(&upload.path));
+    let task = Task::Quote(name_of(&[b"SITE PARTIAL ", upload.path.as_slice()].concat())?);
+    let part = match client.run(&context, task).await {
         Ok(done) => done.reply.number().filter(|part| (1..=size).contains(part)),
-        Err(trouble) if trouble.is_refusal() => return Ok(None),
-        Err(trouble) => return Err(trouble),
+        Err(error) if error.is_refusal() => return Ok(None),
+        Err(error) => return Err(error),
     };
-    let session = dialogue.session_number();
+    let session = client.session_number();
     if let Some(part) = part
-        && compare_prefix(dialogue, &errand.path, file, part).await? == Some(true)
+        && compare_prefix(client, &upload.path, file, part).await? == Some(true)
         && session.is_some()
-        && dialogue.session_number() == session
+        && client.session_number() == session
     {
         return Ok(Some(part));
     }
-    // The name denotes the part until the session ends.
-    dialogue.hang_up().await;
+    // On the server the name denotes the part until the session ends.
+    client.close_session().await;
     Ok(None)
 }
 
-fn mismatch(errand: &Errand) -> Trouble {
-    Trouble::Mismatch(format!(
+fn mismatch(upload: &Upload) -> Error {
+    Error::Mismatch(format!(
         "'{}' on the server is not known to be the beginning of {}: it was not changed; to \
          replace it, use --force, or omit --continue",
-        shown(&errand.path),
-        errand.from.display()
+        escaped(&upload.path),
+        upload.from.display()
     ))
 }
 
-/// Compares the last bytes of a remote part with the local file; `None` if they cannot be read.
-async fn sample_is_same(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
+/// Compares the last bytes of a remote part with the local file; `None` if the remote bytes cannot
+/// be read.
+async fn has_same_tail(
+    client: &mut FtpClient,
+    upload: &Upload,
     file: &File,
-    there: u64,
-) -> Result<Option<bool>, Trouble> {
-    let from = there.saturating_sub(SAMPLE_BYTES);
+    remote_size: u64,
+) -> Result<Option<bool>, Error> {
+    let from = remote_size.saturating_sub(SAMPLE_BYTES);
     let task = Task::Retrieve {
-        name: name_of(&errand.path)?,
+        name: name_of(&upload.path)?,
         representation: Representation::IMAGE,
         offset_bytes: from,
-        expected_bytes: Some(there),
+        expected_bytes: Some(remote_size),
     };
-    let wanted = format!("cannot compare '{}'", shown(&errand.path));
-    let near = Some(Near::Memory(Vec::new()));
-    let (result, moved) = dialogue.run_once(&wanted, task, near).await;
+    let context = format!("cannot compare '{}'", escaped(&upload.path));
+    let local_end = Some(LocalEnd::Memory(Vec::new()));
+    let (result, moved) = client.run_once(&context, task, local_end).await;
     match result {
         Ok(_) => {}
-        Err(trouble) if trouble.is_refusal() || trouble.is_restart() => return Ok(None),
-        Err(trouble) => return Err(trouble),
+        Err(error) if error.is_refusal() || error.is_restart() => return Ok(None),
+        Err(error) => return Err(error),
     }
-    let theirs = moved.map(|moved| moved.memory).unwrap_or_default();
-    let mut ours = vec![0; usize::try_from(there - from).unwrap_or(0)];
-    let is_read = file.read_exact_at(&mut ours, from).is_ok();
-    Ok(Some(is_read && ours == theirs))
+    let remote = moved.map(|moved| moved.memory).unwrap_or_default();
+    let mut local = vec![0; usize::try_from(remote_size - from).unwrap_or(0)];
+    let is_read = file.read_exact_at(&mut local, from).is_ok();
+    Ok(Some(is_read && local == remote))
 }
 
-/// Start offset of an upload, and how it continues there.
+/// Start offset of an upload, and the method by which the upload continues at that offset.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     at: u64,
-    /// Whether it continues a part that the server stores apart; valid in this session only.
-    is_apart: bool,
+    /// Whether the upload continues a part that the server stores separately; valid in this session
+    /// only.
+    is_separate: bool,
     /// Whether REST sets the offset at which STOR begins (RFC 3659 §5). APPE begins at the end of
-    /// the file, which moves while an earlier session still delivers data that it has received.
+    /// the file, but that end moves while the server still writes data of an earlier session.
     has_restart: bool,
     session: Option<u64>,
 }
 
 impl Position {
-    fn of(begun: Begun, dialogue: &Dialogue) -> Self {
-        let (at, is_apart) = match begun {
-            Begun::Nothing | Begun::Whole => return Self::default(),
-            Begun::Part(at) => (at, false),
-            Begun::KeptApart(at) => (at, true),
+    fn of(remote_part: RemotePart, client: &FtpClient) -> Self {
+        let (at, is_separate) = match remote_part {
+            RemotePart::Nothing | RemotePart::Complete => return Self::default(),
+            RemotePart::Part(at) => (at, false),
+            RemotePart::Separate(at) => (at, true),
         };
-        let has_restart = is_apart || dialogue.has("REST STREAM");
-        Self { at, is_apart, has_restart, session: dialogue.session_number() }
+        let has_restart = is_separate || client.has("REST STREAM");
+        Self { at, is_separate, has_restart, session: client.session_number() }
     }
 
-    /// Returns the task that sends a file from this offset on. The size `announced` is sent first,
-    /// as ALLO. A server that keeps partial uploads commits at once a file of the announced size,
-    /// and otherwise waits for the end of the control connection.
+    /// Returns the task that sends a file from this offset on. ALLO first sends the size
+    /// `announced`. A server that keeps partial uploads commits a file of the announced size at
+    /// once, and any other file at the end of the control connection.
     fn store(
         self,
-        errand: &Errand,
-        terms: &Terms,
+        upload: &Upload,
+        options: &TransferOptions,
         announced: Option<u64>,
-    ) -> Result<Task, Trouble> {
+    ) -> Result<Task, Error> {
         let is_appended = self.at > 0 && !self.has_restart;
         Ok(Task::Store {
-            name: Some(name_of(&errand.path)?),
+            name: Some(name_of(&upload.path)?),
             kind: if is_appended { StoreKind::Append } else { StoreKind::Replace },
-            representation: terms.representation,
+            representation: options.representation,
             offset_bytes: if self.has_restart { self.at } else { 0 },
             allocation_bytes: announced.filter(|_| self.at == 0),
         })
     }
 
-    /// Returns whether the session has changed, so that the server may no longer have the part.
-    fn is_lost(self, dialogue: &Dialogue) -> bool {
-        self.is_apart && (self.session.is_none() || dialogue.session_number() != self.session)
+    /// Returns whether the session has changed, so that the server may no longer provide the
+    /// separate part.
+    fn is_lost(self, client: &FtpClient) -> bool {
+        self.is_separate && (self.session.is_none() || client.session_number() != self.session)
     }
 }
 
-/// Returns the position at which an upload continues that broke off after `sent` bytes. `before` is
-/// the size of the earlier file of that name.
+/// Returns the position at which an interrupted upload continues. The last attempt began at `last`
+/// and sent `sent` bytes. `before` is the size of the remote file before the upload.
 async fn position_after(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
+    client: &mut FtpClient,
+    upload: &Upload,
     file: &File,
     size: u64,
     (last, sent, before): (Position, u64, Option<u64>),
-) -> Result<Position, Trouble> {
-    if let Some(part) = kept_apart(dialogue, errand, file, size).await? {
-        return Ok(Position::of(Begun::KeptApart(part), dialogue));
+) -> Result<Position, Error> {
+    if let Some(part) = separate_part_bytes(client, upload, file, size).await? {
+        return Ok(Position::of(RemotePart::Separate(part), client));
     }
-    let (there, _) = dialogue.size_and_time(&errand.path).await?;
-    let is_ours = last.at > 0 && !last.is_apart || there != before;
-    let at = there.filter(|there| is_ours && *there <= last.at + sent).unwrap_or(0);
-    let differs = at > 0 && compare_prefix(dialogue, &errand.path, file, at).await? == Some(false);
-    Ok(Position::of(if differs || at == 0 { Begun::Nothing } else { Begun::Part(at) }, dialogue))
+    let (remote_size, _) = client.size_and_time(&upload.path).await?;
+    let is_ours = last.at > 0 && !last.is_separate || remote_size != before;
+    let at =
+        remote_size.filter(|remote_size| is_ours && *remote_size <= last.at + sent).unwrap_or(0);
+    let differs = at > 0 && compare_prefix(client, &upload.path, file, at).await? == Some(false);
+    Ok(Position::of(
+        if differs || at == 0 { RemotePart::Nothing } else { RemotePart::Part(at) },
+        client,
+    ))
 }
 
 /// Uploads one file.
 pub(super) async fn put(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
-    terms: &Terms,
+    client: &mut FtpClient,
+    upload: &Upload,
+    options: &TransferOptions,
     record: &mut Record,
-) -> Result<Ending, Trouble> {
-    let (file, size, modified) = open(&errand.from)?;
-    let is_image = terms.representation.keeps_octets();
-    dialogue.ready().await?;
-    let begun = match (terms.continues && is_image, size) {
-        (true, Some(size)) => begun(dialogue, errand, &file, size, modified).await,
-        _ => Ok(Begun::Nothing),
+) -> Result<FileOutcome, Error> {
+    let (file, size, modified) = open(&upload.from)?;
+    let is_image = options.representation.keeps_octets();
+    client.ready().await?;
+    let remote_part = match (options.continues && is_image, size) {
+        (true, Some(size)) => verify_remote_part(client, upload, &file, size, modified).await,
+        _ => Ok(RemotePart::Nothing),
     };
-    let begun = match begun {
-        Err(Trouble::Mismatch(_)) if terms.existing == Existing::Replace => Begun::Nothing,
-        Ok(Begun::Whole) => return Ok(Ending::WasThere),
-        begun => begun?,
+    let remote_part = match remote_part {
+        Err(Error::Mismatch(_)) if options.existing == Existing::Replace => RemotePart::Nothing,
+        Ok(RemotePart::Complete) => return Ok(FileOutcome::AlreadyComplete),
+        remote_part => remote_part?,
     };
-    let source = Source { errand, terms, file: &file, size };
-    let position = send(dialogue, &source, Position::of(begun, dialogue), record).await?;
+    let source = Source { upload, options, file: &file, size };
+    let position = send(client, &source, Position::of(remote_part, client), record).await?;
     if position.at > 0 {
-        let is_whole = has_size(dialogue, errand, size).await?;
+        let is_whole = has_size(client, upload, size).await?;
         if !is_whole {
-            // Another session has written to the file, or the server has ignored the offset.
-            send(dialogue, &source, Position::default(), record).await?;
+            // The remote size is wrong: another session has written to the file, or the server has
+            // ignored the offset.
+            send(client, &source, Position::default(), record).await?;
         }
-        compare(dialogue, &errand.path, &file, record).await?;
+        compare(client, &upload.path, &file, record).await?;
     }
-    if let Some(modified) = modified.filter(|_| terms.keeps_time) {
-        set_time(dialogue, &errand.path, modified).await?;
+    if let Some(modified) = modified.filter(|_| options.keeps_time) {
+        set_time(client, &upload.path, modified).await?;
     }
-    Ok(Ending::Moved)
+    Ok(FileOutcome::Transferred)
 }
 
 /// A local file to send.
 struct Source<'a> {
-    errand: &'a Errand,
-    terms: &'a Terms,
+    upload: &'a Upload,
+    options: &'a TransferOptions,
     file: &'a File,
     size: Option<u64>,
 }
 
 /// Sends a file from `position` on, with retries. Returns the position of the last attempt.
 async fn send(
-    dialogue: &mut Dialogue,
+    client: &mut FtpClient,
     source: &Source<'_>,
     mut position: Position,
     record: &mut Record,
-) -> Result<Position, Trouble> {
-    let Source { errand, terms, mut file, size } = *source;
-    let is_image = terms.representation.keeps_octets();
-    let wanted = format!("cannot upload '{}'", shown(&errand.path));
-    let mut made = 0;
-    let is_large = is_image && size.is_some_and(|size| size >= WORTH_GOING_ON_BYTES);
+) -> Result<Position, Error> {
+    let Source { upload, options, mut file, size } = *source;
+    let is_image = options.representation.keeps_octets();
+    let context = format!("cannot upload '{}'", escaped(&upload.path));
+    let mut attempt = 0;
+    let is_large = is_image && size.is_some_and(|size| size >= RESUME_MIN_BYTES);
     let before = match is_large && position.at == 0 {
-        true => dialogue.size_and_time(&errand.path).await?.0,
+        true => client.size_and_time(&upload.path).await?.0,
         false => None,
     };
     loop {
-        made += 1;
-        if position.is_lost(dialogue) {
-            let kept = kept_apart(dialogue, errand, file, size.unwrap_or(0)).await?;
-            position = Position::of(kept.map_or(Begun::Nothing, Begun::KeptApart), dialogue);
+        attempt += 1;
+        if position.is_lost(client) {
+            let part = separate_part_bytes(client, upload, file, size.unwrap_or(0)).await?;
+            position = Position::of(part.map_or(RemotePart::Nothing, RemotePart::Separate), client);
         }
         if size.is_some() {
             file.seek(SeekFrom::Start(position.at)).map_err(anyhow::Error::new)?;
         }
-        let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
-        let announced = size.filter(|_| is_image && dialogue.has("SITE PARTIAL"));
-        let task = position.store(errand, terms, announced)?;
-        dialogue.caller.shared.tally.fetch_add(position.at, Ordering::Relaxed);
-        let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), position.at);
+        let local_end = LocalEnd::From(file.try_clone().map_err(anyhow::Error::new)?);
+        let announced = size.filter(|_| is_image && client.has("SITE PARTIAL"));
+        let task = position.store(upload, options, announced)?;
+        client.connector.shared.total_bytes.fetch_add(position.at, Ordering::Relaxed);
+        let (result, moved) = client.run_once(&context, task, Some(local_end)).await;
+        record.take(client, moved.as_ref(), position.at);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
-        let Err(trouble) = result else { break };
-        uncount(dialogue, position.at + sent);
-        if position.at > 0 && (trouble.is_refused_command() || trouble.is_restart()) {
+        let Err(error) = result else { break };
+        subtract_progress(client, position.at + sent);
+        if position.at > 0 && (error.is_refused_command() || error.is_restart()) {
             // The server accepts no data after the existing part: send the whole file again.
             position = Position::default();
             continue;
         }
-        if size.is_none() && sent > 0 || !dialogue.caller.wait(made, &trouble).await {
-            return Err(trouble);
+        if size.is_none() && sent > 0 || !client.connector.wait_before_retry(attempt, &error).await
+        {
+            return Err(error);
         }
         if let Some(size) = size.filter(|_| sent > 0 && (is_large || position.at > 0)) {
             let last = (position, sent, before);
-            position = position_after(dialogue, errand, file, size, last).await?;
-            if position.at == size && !position.is_apart && !trouble.is_refusal() {
-                // The file is complete, although no reply has confirmed it.
+            position = position_after(client, upload, file, size, last).await?;
+            if position.at == size && !position.is_separate && !error.is_refusal() {
+                // The remote file is complete, although no reply has confirmed the upload.
                 break;
             }
         }
@@ -346,37 +364,34 @@ async fn send(
     Ok(position)
 }
 
-/// Subtracts the bytes of a failed attempt from the progress: the next one may send them again.
-fn uncount(dialogue: &Dialogue, sent: u64) {
-    let tally = &dialogue.caller.shared.tally;
+/// Subtracts the bytes of a failed attempt from the progress, because the next attempt may send the
+/// same bytes again.
+fn subtract_progress(client: &FtpClient, sent: u64) {
+    let total_bytes = &client.connector.shared.total_bytes;
     let less = |total: u64| Some(total.saturating_sub(sent));
-    _ = tally.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    _ = total_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
 }
 
-/// Returns whether the remote file has the local size, as far as the server reports it.
+/// Returns whether the remote file has the local size. An unknown size counts as equal.
 async fn has_size(
-    dialogue: &mut Dialogue,
-    errand: &Errand,
+    client: &mut FtpClient,
+    upload: &Upload,
     size: Option<u64>,
-) -> Result<bool, Trouble> {
-    let (there, _) = dialogue.size_and_time(&errand.path).await?;
-    Ok(there.zip(size).is_none_or(|(there, size)| there == size))
+) -> Result<bool, Error> {
+    let (remote_size, _) = client.size_and_time(&upload.path).await?;
+    Ok(remote_size.zip(size).is_none_or(|(remote_size, size)| remote_size == size))
 }
 
-/// Sets the time of the remote file: by MFMT if the server advertises it, otherwise by SITE UTIME.
-/// Several servers support SITE UTIME, not all of them advertise it; its three times are those of
-/// access, change and creation. A server that refuses SITE UTIME is not asked again. A refusal is
-/// not an error.
-async fn set_time(
-    dialogue: &mut Dialogue,
-    path: &[u8],
-    modified: Timestamp,
-) -> Result<(), Trouble> {
-    let wanted = format!("cannot set the time of '{}'", shown(path));
-    let caller = Arc::clone(&dialogue.caller);
-    let has_command = dialogue.has("MFMT");
+/// Sets the time of the remote file: by MFMT if the server advertises MFMT, otherwise by SITE
+/// UTIME. Several servers support SITE UTIME without advertising it. Its three times are the times
+/// of access, modification and creation. After a refusal, SITE UTIME is not sent again. A refusal
+/// is not an error.
+async fn set_time(client: &mut FtpClient, path: &[u8], modified: Timestamp) -> Result<(), Error> {
+    let context = format!("cannot set the time of '{}'", escaped(path));
+    let connector = Arc::clone(&client.connector);
+    let has_command = client.has("MFMT");
     let mut why = "the server does not set times".to_owned();
-    if has_command || !caller.avoids_times.load(Ordering::Relaxed) {
+    if has_command || !connector.avoids_times.load(Ordering::Relaxed) {
         let task = match has_command {
             true => Task::SetModified(modified, name_of(path)?),
             false => {
@@ -385,16 +400,16 @@ async fn set_time(
                 Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?)
             }
         };
-        match dialogue.run_once(&wanted, task, None).await.0 {
+        match client.run_once(&context, task, None).await.0 {
             Ok(_) => return Ok(()),
-            Err(trouble) if !trouble.is_refusal() => return Err(trouble),
+            Err(error) if !error.is_refusal() => return Err(error),
             // MFMT may succeed for another file.
-            Err(trouble) if has_command => why = trouble.sentence(),
-            Err(_) => caller.avoids_times.store(true, Ordering::Relaxed),
+            Err(error) if has_command => why = error.sentence(),
+            Err(_) => connector.avoids_times.store(true, Ordering::Relaxed),
         }
     }
-    if caller.shared.is_verbose.load(Ordering::Relaxed) {
-        say(&format!("'{}' has the time of the upload: {why}", shown(path)));
+    if connector.shared.is_verbose.load(Ordering::Relaxed) {
+        say(&format!("'{}' has the time of the upload: {why}", escaped(path)));
     }
     Ok(())
 }

@@ -1,42 +1,41 @@
-//! Removal and renaming on the server: which paths are permitted, and in which order they are
-//! removed.
+//! Removal on the server, in the required order, and the check of paths to remove or rename.
 //!
-//! A path whose last component is empty, `.` or `..`, and the root, denote more than their text
-//! shows. They are refused, as by rm(1), before anything is removed. The names to remove are listed
-//! first, counted, and confirmed on a terminal.
+//! The root, and a path whose last component is empty, `.` or `..`, denote more than their text
+//! shows. Such a path is refused, as by rm(1), before anything is removed. The names to remove are
+//! first listed, counted, and confirmed on a terminal.
 
-use super::dialogue::Dialogue;
-use super::manage::show;
+use super::client::FtpClient;
+use super::error::Error;
+use super::manage::print;
 use super::mirror::as_json;
-use super::remote::{Found, is_pattern, name_of};
-use super::trouble::Trouble;
+use super::remote::{RemoteEntry, is_pattern, name_of};
+use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use crate::files::shown::shown;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::Task;
-use records::figures::count;
+use records::format::count;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Refuses a path that names a directory by its position and not by its name.
+/// Refuses a path that names a directory by its position instead of its name.
 ///
 /// # Errors
 ///
 /// Returns an error for an empty path, the root, `~`, and paths that end with `.` or `..`.
-pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), Trouble> {
+pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), Error> {
     // Windows servers accept either slash.
     let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
     let end = path.iter().rposition(|byte| !is_separator(byte)).map_or(0, |at| at + 1);
     let last = path.get(..end).unwrap_or_default().rsplit(is_separator).next().unwrap_or_default();
     let why = match last.trim_ascii() {
         b"" if path.is_empty() => "no path is given".to_owned(),
-        b"" => format!("'{}' is the root directory", shown(path)),
+        b"" => format!("'{}' is the root directory", escaped(path)),
         b"." | b".." => {
-            format!("'{}' ends with '{}'", shown(path), shown(last.trim_ascii()))
+            format!("'{}' ends with '{}'", escaped(path), escaped(last.trim_ascii()))
         }
         b"~" if path == b"~" => "'~' is the home directory".to_owned(),
         _ => return Ok(()),
     };
-    Err(Trouble::Wrong(format!("refusing to {verb}: {why}; name a file or a directory in it")))
+    Err(Error::Wrong(format!("refusing to {verb}: {why}; use the name of a file or directory")))
 }
 
 /// Options of a removal.
@@ -53,32 +52,32 @@ pub(super) struct RemoveOptions {
 /// Names to remove, in order, and directories that stay.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
-    /// Names, and whether each is a directory; the content of a directory precedes it.
-    things: Vec<(Vec<u8>, bool)>,
-    /// Directories that stay, since only files are to be removed.
+    /// Names, each with `true` for a directory; the content of a directory precedes the directory.
+    names: Vec<(Vec<u8>, bool)>,
+    /// Directories that stay, because the removal is not recursive.
     directories_left: Vec<Vec<u8>>,
 }
 
 impl Removal {
     /// Finds the names that a path or a pattern denotes.
     pub(super) async fn of(
-        dialogue: &mut Dialogue,
+        client: &mut FtpClient,
         name: &[u8],
         is_recursive: bool,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, Error> {
         check_named(name, "remove")?;
         let mut removal = Self::default();
         if !is_pattern(name) {
-            removal.add_named(dialogue, name, is_recursive).await?;
+            removal.add_named(client, name, is_recursive).await?;
             return Ok(removal);
         }
-        let found = dialogue.expand(name).await?;
+        let found = client.expand(name).await?;
         if found.is_empty() {
-            let shown = shown(name);
-            return Err(Trouble::NotThere(format!("nothing on the server matches '{shown}'")));
+            let escaped = escaped(name);
+            return Err(Error::NotFound(format!("nothing on the server matches '{escaped}'")));
         }
-        for place in found {
-            removal.add(dialogue, &place, is_recursive).await?;
+        for entry_found in found {
+            removal.add(client, &entry_found, is_recursive).await?;
         }
         Ok(removal)
     }
@@ -86,142 +85,145 @@ impl Removal {
     /// Adds the file or directory at `path`, which is not a pattern.
     pub(super) async fn add_named(
         &mut self,
-        dialogue: &mut Dialogue,
+        client: &mut FtpClient,
         path: &[u8],
         is_recursive: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Error> {
         check_named(path, "remove")?;
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        let entry = if is_recursive { dialogue.look_at(path).await? } else { None };
+        let entry = if is_recursive { client.find_entry(path).await? } else { None };
         let entry = entry.unwrap_or_default();
-        let place = Found { path: path.to_vec(), below: Vec::new(), entry };
-        self.add(dialogue, &place, is_recursive).await
+        let entry_found = RemoteEntry { path: path.to_vec(), below: Vec::new(), entry };
+        self.add(client, &entry_found, is_recursive).await
     }
 
-    /// Adds an entry that was found.
+    /// Adds an entry of a listing.
     pub(super) async fn add(
         &mut self,
-        dialogue: &mut Dialogue,
-        place: &Found,
+        client: &mut FtpClient,
+        entry_found: &RemoteEntry,
         is_recursive: bool,
-    ) -> Result<(), Trouble> {
-        check_named(&place.path, "remove")?;
-        if place.entry.kind != Kind::Directory {
-            self.things.push((place.path.clone(), false));
+    ) -> Result<(), Error> {
+        check_named(&entry_found.path, "remove")?;
+        if entry_found.entry.kind != Kind::Directory {
+            self.names.push((entry_found.path.clone(), false));
             return Ok(());
         }
         if !is_recursive {
-            self.directories_left.push(place.path.clone());
+            self.directories_left.push(entry_found.path.clone());
             return Ok(());
         }
-        let found = dialogue.walk(&place.path, |_, _| true).await?;
+        let found = client.list_tree(&entry_found.path, |_, _| true).await?;
         let is_directory = |entry: &Entry| entry.kind == Kind::Directory;
-        let inner = found.into_iter().rev().map(|it| (it.path, is_directory(&it.entry)));
-        self.things.extend(inner);
-        self.things.push((place.path.clone(), true));
+        let inner = found.into_iter().rev().map(|found| (found.path, is_directory(&found.entry)));
+        self.names.extend(inner);
+        self.names.push((entry_found.path.clone(), true));
         Ok(())
     }
 
-    /// Returns whether more than one name is removed, or a directory with its content.
+    /// Returns whether the removal contains a directory or more than one name.
     pub(super) fn is_many(&self) -> bool {
-        self.things.len() > 1 || self.things.iter().any(|(_, is_directory)| *is_directory)
+        self.names.len() > 1 || self.names.iter().any(|(_, is_directory)| *is_directory)
     }
 
-    /// Returns how much is removed: `3 files and 1 directory`.
+    /// Returns the number of names as text: `3 files and 1 directory`.
     pub(super) fn amount(&self) -> String {
-        amount(&self.things)
+        amount(&self.names)
     }
 
-    /// Removes all names. A refusal of the server is reported, and the rest is removed.
+    /// Removes all names. If the server refuses to remove a name, reports the refusal and continues
+    /// with the next name.
     pub(super) async fn run(
         &self,
-        dialogue: &mut Dialogue,
+        client: &mut FtpClient,
         options: RemoveOptions,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Error> {
         for name in &self.directories_left {
-            say(&format!("'{}' is a directory: use -r to remove it", shown(name)));
+            say(&format!("'{}' is a directory: use -r to remove it", escaped(name)));
         }
         if options.is_dry_run {
             self.show_dry_run(options)?;
-            return self.check_complete(0, None, dialogue);
+            return self.check_complete(0, None, client);
         }
         let mut removed = Vec::new();
-        let (mut failed, mut first) = (0_u64, None);
-        for (path, is_directory) in &self.things {
-            match self.remove(dialogue, path, *is_directory).await {
+        let mut failed = 0_u64;
+        let mut first = None;
+        for (path, is_directory) in &self.names {
+            match self.remove(client, path, *is_directory).await {
                 Ok(()) => {
-                    tell(path, *is_directory, options)?;
+                    report_removed(path, *is_directory, options)?;
                     removed.push((path.clone(), *is_directory));
                 }
                 // The error of a single name is the error of the command.
-                Err(trouble) if self.things.len() == 1 || !trouble.is_refusal() => {
-                    return Err(trouble);
+                Err(error) if self.names.len() == 1 || !error.is_refusal() => {
+                    return Err(error);
                 }
-                Err(trouble) => {
+                Err(error) => {
                     failed += 1;
-                    say(&trouble.sentence());
-                    first.get_or_insert(trouble);
+                    say(&error.sentence());
+                    first.get_or_insert(error);
                 }
             }
         }
         if self.is_many() && !options.is_quiet && !options.is_json {
             say(&format!("removed {}", amount(&removed)));
         }
-        self.check_complete(failed, first, dialogue)
+        self.check_complete(failed, first, client)
     }
 
-    fn show_dry_run(&self, options: RemoveOptions) -> Result<(), Trouble> {
+    fn show_dry_run(&self, options: RemoveOptions) -> Result<(), Error> {
         let mut text = String::new();
-        for (path, is_directory) in &self.things {
+        for (path, is_directory) in &self.names {
             let end = if *is_directory { "/" } else { "" };
             text.push_str(&match options.is_json {
                 true => format!("{}\n", as_json("delete", path, *is_directory)),
-                false => format!("delete {}{end}\n", shown(path)),
+                false => format!("delete {}{end}\n", escaped(path)),
             });
         }
-        show(text.as_bytes())
+        print(text.as_bytes())
     }
 
     fn check_complete(
         &self,
         failed: u64,
-        first: Option<Trouble>,
-        dialogue: &Dialogue,
-    ) -> Result<(), Trouble> {
+        first: Option<Error>,
+        client: &FtpClient,
+    ) -> Result<(), Error> {
         if let Some(first) = first {
-            let of = u64::try_from(self.things.len()).unwrap_or(u64::MAX);
-            let (failed, of) = (count(failed), count(of));
+            let total = u64::try_from(self.names.len()).unwrap_or(u64::MAX);
+            let failed = count(failed);
+            let total = count(total);
             let sentence = first.sentence();
-            return Err(Trouble::LeftOut(format!(
-                "{failed} of {of} were not removed; the first error: {sentence}"
+            return Err(Error::LeftOut(format!(
+                "{failed} of {total} names were not removed; the first error: {sentence}"
             )));
         }
         match self.directories_left.as_slice() {
-            [] => dialogue.report_unread(),
-            [_] => Err(Trouble::LeftOut("1 directory was not removed".to_owned())),
-            all => Err(Trouble::LeftOut(format!("{} directories were not removed", all.len()))),
+            [] => client.report_unparsed(),
+            [_] => Err(Error::LeftOut("1 directory was not removed".to_owned())),
+            all => Err(Error::LeftOut(format!("{} directories were not removed", all.len()))),
         }
     }
 
     async fn remove(
         &self,
-        dialogue: &mut Dialogue,
+        client: &mut FtpClient,
         path: &[u8],
         is_directory: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Error> {
         if is_directory {
-            return remove_directory(dialogue, path).await;
+            return remove_directory(client, path).await;
         }
-        match remove_file(dialogue, path).await {
-            Err(trouble) if trouble.is_refusal() && self.things.len() == 1 => {
-                // The reply of the server does not say that it is a directory.
-                let entry = dialogue.look_at(path).await.ok().flatten();
-                let shown = shown(path);
+        match remove_file(client, path).await {
+            Err(error) if error.is_refusal() && self.names.len() == 1 => {
+                // The reply of the server does not tell whether the name is a directory.
+                let entry = client.find_entry(path).await.ok().flatten();
+                let escaped = escaped(path);
                 Err(match entry {
-                    Some(entry) if entry.kind.is_directory() => Trouble::IsFolder(format!(
-                        "'{shown}' is a directory: use -r to remove it and its contents"
+                    Some(entry) if entry.kind.is_directory() => Error::IsDirectory(format!(
+                        "'{escaped}' is a directory: use -r to remove it and its contents"
                     )),
-                    _ => trouble,
+                    _ => error,
                 })
             }
             result => result,
@@ -229,34 +231,34 @@ impl Removal {
     }
 }
 
-/// Returns how many files and directories there are: `3 files and 1 directory`.
-pub(super) fn amount(things: &[(Vec<u8>, bool)]) -> String {
-    let directories = things.iter().filter(|(_, is_directory)| *is_directory).count();
-    let of = |number: usize, one: &str, many: &str| {
+/// Returns the number of files and directories in `names` as text: `3 files and 1 directory`.
+pub(super) fn amount(names: &[(Vec<u8>, bool)]) -> String {
+    let directories = names.iter().filter(|(_, is_directory)| *is_directory).count();
+    let counted = |number: usize, one: &str, many: &str| {
         let number = u64::try_from(number).unwrap_or(u64::MAX);
         format!("{} {}", count(number), if number == 1 { one } else { many })
     };
-    let files = of(things.len() - directories, "file", "files");
+    let files = counted(names.len() - directories, "file", "files");
     match directories {
         0 => files,
-        _ => format!("{files} and {}", of(directories, "directory", "directories")),
+        _ => format!("{files} and {}", counted(directories, "directory", "directories")),
     }
 }
 
 /// Reports a removed name, if requested.
-fn tell(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), Trouble> {
+fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), Error> {
     if options.is_json {
-        return show(format!("{}\n", as_json("deleted", path, is_directory)).as_bytes());
+        return print(format!("{}\n", as_json("deleted", path, is_directory)).as_bytes());
     }
     if options.is_verbose && !options.is_quiet {
         let end = if is_directory { "/" } else { "" };
-        say(&format!("removed '{}{end}'", shown(path)));
+        say(&format!("removed '{}{end}'", escaped(path)));
     }
     Ok(())
 }
 
 /// Asks on the terminal whether to continue. Without a terminal the answer is yes.
-pub(super) async fn confirm(dialogue: &Dialogue, question: &str) -> Result<(), Trouble> {
+pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), Error> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -269,27 +271,27 @@ pub(super) async fn confirm(dialogue: &Dialogue, question: &str) -> Result<(), T
         std::io::stdin().lock().read_line(&mut line)?;
         Ok::<_, std::io::Error>(line)
     });
-    let mut stop = dialogue.caller.shared.stop.clone();
+    let mut stop = client.connector.shared.stop.clone();
     let line = tokio::select! {
         line = reading => line.map_err(anyhow::Error::new)?.map_err(anyhow::Error::new)?,
-        _ = stop.wait_for(|is_wanted| *is_wanted) => return Err(Trouble::Stopped),
+        _ = stop.wait_for(|is_cancelled| *is_cancelled) => return Err(Error::Stopped),
     };
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Trouble::Declined),
+        _ => Err(Error::Declined),
     }
 }
 
 /// Removes one file.
-pub(super) async fn remove_file(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("cannot remove '{}'", shown(path));
-    dialogue.run(&wanted, Task::Delete(name_of(path)?)).await.map(|_| ())
+pub(super) async fn remove_file(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+    let context = format!("cannot remove '{}'", escaped(path));
+    client.run(&context, Task::Delete(name_of(path)?)).await.map(|_| ())
 }
 
 /// Removes one directory, which must be empty.
-pub(super) async fn remove_directory(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("cannot remove the directory '{}'", shown(path));
-    dialogue.run(&wanted, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
+pub(super) async fn remove_directory(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+    let context = format!("cannot remove the directory '{}'", escaped(path));
+    client.run(&context, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -298,7 +300,7 @@ mod tests {
 
     // attack row 145
     #[test]
-    fn paths_that_name_a_directory_by_its_place_are_refused() {
+    fn paths_that_name_a_directory_by_its_position_are_refused() {
         let refused: [&[u8]; 20] = [
             b"",
             b"/",
@@ -323,7 +325,7 @@ mod tests {
         ];
         for path in refused {
             let refusal = check_named(path, "remove");
-            assert!(matches!(refusal, Err(Trouble::Wrong(_))), "{}", path.escape_ascii());
+            assert!(matches!(refusal, Err(Error::Wrong(_))), "{}", path.escape_ascii());
         }
         for path in [&b"a"[..], b"/a", b"a/", b"../a", b"a/../b", b"..a", b"...", b".a", b"~lock"] {
             assert!(check_named(path, "remove").is_ok(), "{}", path.escape_ascii());
@@ -331,10 +333,10 @@ mod tests {
     }
 
     #[test]
-    fn the_amount_tells_files_from_directories() {
-        let thing = |is_directory| (b"x".to_vec(), is_directory);
-        assert_eq!(amount(&[thing(false)]), "1 file");
-        assert_eq!(amount(&[thing(false), thing(false), thing(true)]), "2 files and 1 directory");
-        assert_eq!(amount(&[thing(true), thing(true)]), "0 files and 2 directories");
+    fn the_amount_counts_files_and_directories_separately() {
+        let name = |is_directory| (b"x".to_vec(), is_directory);
+        assert_eq!(amount(&[name(false)]), "1 file");
+        assert_eq!(amount(&[name(false), name(false), name(true)]), "2 files and 1 directory");
+        assert_eq!(amount(&[name(true), name(true)]), "0 files and 2 directories");
     }
 }

@@ -1,9 +1,10 @@
 //! Rules that select the names of a mirror: patterns in the order of the command line.
 //!
-//! The last rule that matches a name decides. A name that no rule matches is selected, unless the
-//! first rule is an include rule. A pattern without a slash matches the last component of a name in
-//! any directory. One with a slash matches the whole path below the mirrored directory. One that
-//! ends with a slash matches directories only. An excluded directory excludes all its content.
+//! The last rule that matches a name decides. A name without a matching rule is selected, but not
+//! if the first rule is an include rule. A pattern without a slash matches the last component of a
+//! name in any directory. A pattern with a slash matches the whole path below the mirrored
+//! directory. A pattern that ends with a slash matches directories only. An excluded directory
+//! excludes all its content.
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -14,8 +15,8 @@ use protocols::application::ftp::listing::Pattern;
 struct Rule {
     includes: bool,
     pattern: Glob,
-    of_whole: bool,
-    of_folders: bool,
+    matches_whole_path: bool,
+    directories_only: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,50 +32,51 @@ pub(super) struct Rules(Vec<Rule>);
 
 impl Rule {
     fn parse(text: &str, includes: bool) -> Result<Self> {
-        let (text, of_folders) = match text.strip_suffix('/') {
+        let (text, directories_only) = match text.strip_suffix('/') {
             Some(text) => (text, true),
             None => (text, false),
         };
-        let of_whole = text.contains('/');
+        let matches_whole_path = text.contains('/');
         let text = text.strip_prefix('/').unwrap_or(text).as_bytes();
         if text.is_empty() {
             bail!("the pattern is empty");
         }
         let pattern = Pattern::parse(text).map_or_else(|| Glob::Name(text.to_vec()), Glob::Pattern);
-        Ok(Self { includes, pattern, of_whole, of_folders })
+        Ok(Self { includes, pattern, matches_whole_path, directories_only })
     }
 
-    fn fits(&self, name: &[u8], is_folder: bool) -> bool {
-        let part = match self.of_whole {
+    fn matches(&self, name: &[u8], is_directory: bool) -> bool {
+        let part = match self.matches_whole_path {
             true => name,
             false => name.rsplit(|&byte| byte == b'/').next().unwrap_or_default(),
         };
         let fits = match &self.pattern {
             Glob::Pattern(pattern) => pattern.matches_all(part),
-            Glob::Name(wanted) => wanted == part,
+            Glob::Name(name) => name == part,
         };
-        fits && (is_folder || !self.of_folders)
+        fits && (is_directory || !self.directories_only)
     }
 }
 
 impl Rules {
-    /// Returns whether a name is selected, regardless of the directories above it.
-    pub(super) fn takes(&self, name: &[u8], is_folder: bool) -> bool {
-        let last = self.0.iter().rev().find(|rule| rule.fits(name, is_folder));
+    /// Returns whether a name itself is selected, regardless of its parent directories.
+    pub(super) fn selects(&self, name: &[u8], is_directory: bool) -> bool {
+        let last = self.0.iter().rev().find(|rule| rule.matches(name, is_directory));
         // A directory may contain selected names even if no rule matches its own name.
-        let others = is_folder || self.0.first().is_none_or(|rule| !rule.includes);
+        let others = is_directory || self.0.first().is_none_or(|rule| !rule.includes);
         last.map_or(others, |rule| rule.includes)
     }
 
-    /// Returns whether a name and all directories above it are selected.
-    pub(super) fn takes_below(&self, name: &[u8], is_folder: bool) -> bool {
+    /// Returns whether a name and all its parent directories are selected.
+    pub(super) fn selects_path(&self, name: &[u8], is_directory: bool) -> bool {
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut above = slashes.filter_map(|(at, _)| name.get(..at));
-        above.all(|folder| self.takes(folder, true)) && self.takes(name, is_folder)
+        above.all(|directory| self.selects(directory, true)) && self.selects(name, is_directory)
     }
 
-    /// Returns whether directories are created only for the files in them.
-    pub(super) fn are_of_files(&self) -> bool {
+    /// Returns whether the rules select files, so that a directory is created only if a file is
+    /// transferred into it.
+    pub(super) fn select_files(&self) -> bool {
         self.0.first().is_some_and(|rule| rule.includes)
     }
 }
@@ -86,13 +88,14 @@ fn argument(name: &'static str, includes: bool, help: &'static str) -> Arg {
     let rule = move |text: &str| Rule::parse(text, includes);
     Arg::new(name)
         .long(name)
-        .value_name("GLOB")
+        .value_name("glob")
         .action(ArgAction::Append)
         .value_parser(rule)
         .help(help)
 }
 
-// A list derived for each argument would lose the order between the two arguments.
+// Implemented by hand, because a derived list per argument would lose the order between `--include`
+// and `--exclude`.
 impl clap::Args for Rules {
     fn augment_args(command: clap::Command) -> clap::Command {
         let include = "Mirror only names that match or are in matching directories; repeatable";
@@ -111,10 +114,12 @@ impl clap::FromArgMatches for Rules {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut rules = Vec::new();
         for name in [INCLUDE, EXCLUDE] {
-            let places = matches.indices_of(name).into_iter().flatten();
-            rules.extend(places.zip(matches.get_many::<Rule>(name).into_iter().flatten().cloned()));
+            let positions = matches.indices_of(name).into_iter().flatten();
+            rules.extend(
+                positions.zip(matches.get_many::<Rule>(name).into_iter().flatten().cloned()),
+            );
         }
-        rules.sort_by_key(|(place, _)| *place);
+        rules.sort_by_key(|(position, _)| *position);
         Ok(Self(rules.into_iter().map(|(_, rule)| rule).collect()))
     }
 
@@ -129,39 +134,41 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rules(said: &[(&str, bool)]) -> Rules {
-        Rules(said.iter().map(|(text, includes)| Rule::parse(text, *includes).unwrap()).collect())
+    fn rules(patterns: &[(&str, bool)]) -> Rules {
+        Rules(
+            patterns.iter().map(|(text, includes)| Rule::parse(text, *includes).unwrap()).collect(),
+        )
     }
 
     #[test]
-    fn the_last_rule_that_fits_decides() {
+    fn the_last_matching_rule_decides() {
         let rules = rules(&[("*.o", false), ("keep.o", true)]);
-        let taken = ["a.c", "d/a.o", "d/keep.o", ".x.o"];
-        let taken = taken.map(|name| rules.takes_below(name.as_bytes(), false));
-        assert_eq!(taken, [true, false, true, false]);
+        let names = ["a.c", "d/a.o", "d/keep.o", ".x.o"];
+        let selected = names.map(|name| rules.selects_path(name.as_bytes(), false));
+        assert_eq!(selected, [true, false, true, false]);
     }
 
     #[test]
-    fn with_a_rule_that_includes_first_what_none_fits_stays() {
+    fn unmatched_names_are_not_selected_after_a_first_include_rule() {
         let rules = rules(&[("*.c", true)]);
-        let files = ["a.c", "d/b.c", "a.h"].map(|name| rules.takes_below(name.as_bytes(), false));
+        let files = ["a.c", "d/b.c", "a.h"].map(|name| rules.selects_path(name.as_bytes(), false));
         assert_eq!(files, [true, true, false]);
-        assert!(rules.takes_below(b"d", true) && rules.are_of_files());
+        assert!(rules.selects_path(b"d", true) && rules.select_files());
     }
 
     #[test]
-    fn with_a_folder_goes_all_that_is_in_it() {
+    fn an_excluded_directory_excludes_its_content() {
         let rules = rules(&[("build/", false), ("a/b*", false)]);
-        assert!(!rules.takes_below(b"x/build/deep/file", false));
-        assert!(rules.takes_below(b"x/build", false), "a file of that name is no folder");
-        assert!(!rules.takes_below(b"a/bc", false) && rules.takes_below(b"x/a/bc", false));
+        assert!(!rules.selects_path(b"x/build/deep/file", false));
+        assert!(rules.selects_path(b"x/build", false), "a file of that name is not a directory");
+        assert!(!rules.selects_path(b"a/bc", false) && rules.selects_path(b"x/a/bc", false));
     }
 
     proptest! {
         #[test]
-        fn no_pattern_and_no_name_break_a_rule(text in "[a-c*?/\\[\\]!.-]{0,12}", name: Vec<u8>) {
+        fn no_pattern_and_no_name_cause_a_panic(text in "[a-c*?/\\[\\]!.-]{0,12}", name: Vec<u8>) {
             if let Ok(rule) = Rule::parse(&text, false) {
-                _ = Rules(vec![rule]).takes_below(&name, false);
+                _ = Rules(vec![rule]).selects_path(&name, false);
             }
         }
     }

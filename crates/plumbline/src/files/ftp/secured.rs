@@ -1,7 +1,7 @@
 //! TLS on a data connection, in the thread that moves the data.
 
-use super::link::Plain;
-use crate::carry::{RecordLayer, Saying, Turn};
+use super::data_connection::TcpConnection;
+use crate::carrier::{Progress, RecordLayer, TlsWrite};
 use crate::transfer_recorder::DataTls;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 #[derive(Debug)]
 pub(super) struct Secured {
     layer: RecordLayer,
-    stream: Plain,
-    /// Data received together with the end of the handshake.
+    stream: TcpConnection,
+    /// Decrypted data received together with the end of the handshake.
     early: Vec<u8>,
 }
 
@@ -22,7 +22,7 @@ impl Secured {
     pub(super) fn new(
         configuration: Arc<ClientConfig>,
         name: ServerName<'static>,
-        stream: Plain,
+        stream: TcpConnection,
     ) -> io::Result<Self> {
         let layer = RecordLayer::client(configuration, name)?;
         Ok(Self { layer, stream, early: Vec::new() })
@@ -33,17 +33,19 @@ impl Secured {
         let mut early = Vec::new();
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while self.layer.is_handshaking() {
-            match self.turn(Saying::Nothing, &mut keep)? {
-                Turn::NeedsInput | Turn::Open if self.layer.is_handshaking() => self.read(0)?,
-                Turn::Ended if self.layer.is_handshaking() => {
+            match self.process(TlsWrite::Nothing, &mut keep)? {
+                Progress::NeedsInput | Progress::Done if self.layer.is_handshaking() => {
+                    self.read(0)?;
+                }
+                Progress::PeerClosed if self.layer.is_handshaking() => {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
                 // The last flight of the handshake may contain data or, for an empty file, the end.
-                Turn::Again | Turn::NeedsInput | Turn::Open | Turn::Ended => {}
+                Progress::Again | Progress::NeedsInput | Progress::Done | Progress::PeerClosed => {}
             }
         }
         // Sends the end of the handshake now, since application data may follow much later.
-        while self.turn(Saying::Nothing, &mut keep)? == Turn::Again {}
+        while self.process(TlsWrite::Nothing, &mut keep)? == Progress::Again {}
         self.flush()?;
         self.early = early;
         Ok(DataTls::of(self.layer.agreed()))
@@ -55,12 +57,13 @@ impl Secured {
     }
 
     /// Returns the underlying connection.
-    pub(super) const fn plain(&self) -> &Plain {
+    pub(super) const fn tcp(&self) -> &TcpConnection {
         &self.stream
     }
 
-    /// Waits for data, passes it to `each` in pieces, and returns the number of bytes; 0 at the
-    /// end. For this, reads at most `at_most` bytes of the connection, or a record.
+    /// Waits for data, passes the data to `each` in pieces, and returns the number of bytes; 0 at
+    /// the end of the stream. A single read of the connection is limited to `at_most` bytes or the
+    /// maximum length of a record, whichever is larger.
     ///
     /// # Errors
     ///
@@ -77,14 +80,14 @@ impl Secured {
             each(&early);
         }
         while !self.layer.has_ended() {
-            let turn = self.turn(Saying::Nothing, &mut |bytes| {
+            let progress = self.process(TlsWrite::Nothing, &mut |bytes| {
                 count += bytes.len();
                 each(bytes);
             })?;
-            match turn {
-                Turn::Again => {}
-                Turn::NeedsInput | Turn::Open if count == 0 => self.read(at_most)?,
-                Turn::NeedsInput | Turn::Open | Turn::Ended => break,
+            match progress {
+                Progress::Again => {}
+                Progress::NeedsInput | Progress::Done if count == 0 => self.read(at_most)?,
+                Progress::NeedsInput | Progress::Done | Progress::PeerClosed => break,
             }
         }
         Ok(count)
@@ -92,12 +95,12 @@ impl Secured {
 
     /// Sends all of `bytes`.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.say(Saying::Data(bytes))
+        self.say(TlsWrite::Data(bytes))
     }
 
     /// Sends close_notify.
     pub(super) fn send_end(&mut self) -> io::Result<()> {
-        self.say(Saying::End)
+        self.say(TlsWrite::CloseNotify)
     }
 
     /// Shuts down the sending direction of the underlying connection.
@@ -105,20 +108,25 @@ impl Secured {
         self.stream.shut_down()
     }
 
-    fn say(&mut self, saying: Saying<'_>) -> io::Result<()> {
+    fn say(&mut self, write: TlsWrite<'_>) -> io::Result<()> {
         loop {
-            match self.turn(saying, &mut |_| {})? {
-                Turn::Open => return self.flush(),
-                // The peer may have ended its direction, and still receive.
-                Turn::Again | Turn::Ended => {}
-                Turn::NeedsInput => return Err(ErrorKind::NotConnected.into()),
+            match self.process(write, &mut |_| {})? {
+                Progress::Done => return self.flush(),
+                // The peer may have ended its own direction and still receive data.
+                Progress::Again | Progress::PeerClosed => {}
+                Progress::NeedsInput => return Err(ErrorKind::NotConnected.into()),
             }
         }
     }
 
-    fn turn(&mut self, saying: Saying<'_>, each: &mut dyn FnMut(&[u8])) -> io::Result<Turn> {
-        self.layer.turn(saying, each).inspect_err(|_| {
-            // An alert goes out if possible. A peer that has closed does not need it.
+    fn process(
+        &mut self,
+        write: TlsWrite<'_>,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<Progress> {
+        self.layer.process(write, each).inspect_err(|_| {
+            // Ignored: the alert is sent if possible. A peer that has closed the connection needs
+            // no alert.
             _ = self.stream.write_all(self.layer.output());
         })
     }
@@ -197,13 +205,14 @@ mod tests {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let far = listener.accept().unwrap().0;
-        let served = thread::spawn(move || serve_nothing(far, server));
+        let client_stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server_stream = listener.accept().unwrap().0;
+        let served = thread::spawn(move || serve_nothing(server_stream, server));
         let name = ServerName::try_from("host").unwrap();
-        let mut near = Secured::new(Arc::new(client), name, Plain::Kernel(near)).unwrap();
-        near.begin().unwrap();
-        assert_eq!(near.receive(4096, |_| {}).unwrap(), 0);
+        let mut secured =
+            Secured::new(Arc::new(client), name, TcpConnection::Kernel(client_stream)).unwrap();
+        secured.begin().unwrap();
+        assert_eq!(secured.receive(4096, |_| {}).unwrap(), 0);
         served.join().unwrap();
     }
 }

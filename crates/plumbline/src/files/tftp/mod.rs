@@ -1,17 +1,18 @@
-//! TFTP transfers over UDP, of the kernel or of the user-space host.
+//! TFTP transfers over UDP sockets of the kernel or of the user-space host.
 //!
-//! A [`Transfer`] moves one file in either direction and either role. A client's transfer goes to
-//! the first address of a host that answers ([`run`]). A server's transfer is started in `serve`.
+//! A [`Transfer`] moves one file, in either direction, as client or server. A client transfers to
+//! or from the first address of a host that answers ([`run`]). The module `serve` starts the
+//! transfers of a server.
 
-mod facts;
+mod error;
 mod outbox;
 pub(crate) mod probe;
 mod transfer;
-mod trouble;
+mod transfer_record;
+mod udp_transport;
 mod user;
-mod wire;
 
-pub(crate) use transfer::{Facts, Stop, Terms, Transfer, Work};
-pub(crate) use trouble::{Trouble, is_full};
-pub(crate) use user::{Errand, Order, Report, run};
-pub(crate) use wire::Wire;
+pub(crate) use error::{Error, is_full};
+pub(crate) use transfer::{Stop, Transfer, TransferEngine, TransferOptions, TransferStats};
+pub(crate) use udp_transport::UdpTransport;
+pub(crate) use user::{Operation, Report, TransferSpec, run};

@@ -1,11 +1,11 @@
-//! Datagrams to send.
+//! Queue of datagrams to send.
 
-/// Datagrams, one after the other in one buffer.
+/// Datagrams to send, stored one after the other in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) bytes: Vec<u8>,
     pub(super) lens: Vec<usize>,
-    /// Number of bytes and of datagrams that were sent.
+    /// Number of sent bytes, and number of sent datagrams.
     pub(super) gone_bytes: usize,
     pub(super) gone: usize,
 }
@@ -17,12 +17,13 @@ impl Outbox {
 
     /// Removes all datagrams.
     pub(super) fn clear(&mut self) {
-        (self.gone, self.gone_bytes) = (0, 0);
+        self.gone = 0;
+        self.gone_bytes = 0;
         self.bytes.clear();
         self.lens.clear();
     }
 
-    /// Returns the datagrams that were not sent yet.
+    /// Returns the bytes and the lengths of the unsent datagrams.
     pub(super) fn rest(&self) -> (&[u8], &[usize]) {
         let bytes = self.bytes.get(self.gone_bytes..).unwrap_or_default();
         (bytes, self.lens.get(self.gone..).unwrap_or_default())

@@ -1,22 +1,22 @@
 //! TFTP measurements for `plumb measure`: the first block of a file, or transfers.
 //!
-//! TFTP cannot start within a file, so a smaller size is observed as the beginning of a larger
-//! transfer. Its bytes take as long as in a transfer of this size, except for the last
-//! acknowledgment. A written file stays on the server, since TFTP cannot delete it; it always has
-//! the same name.
+//! TFTP cannot start within a file, so the probe observes a smaller size as the beginning of a
+//! larger transfer. These bytes take as long as in a transfer of the smaller size, except for the
+//! last acknowledgment. A written file stays on the server, since TFTP cannot delete files; the
+//! file always has the same name.
 
-use super::transfer::{Facts, Stop};
-use super::trouble::Trouble;
-use super::user::{Errand, Order, Report, run};
+use super::error::Error;
+use super::transfer::{Stop, TransferStats};
+use super::user::{Operation, Report, TransferSpec, run};
 use crate::exit;
-use crate::files::ftp::{Reached, Refused, pattern_file};
+use crate::files::escape_name::escaped;
+use crate::files::ftp::{FailureStage, ProbeError, pattern_file};
 use crate::files::local::{Sink, Source};
-use crate::files::shown::shown;
 use crate::transfer_recorder::{Recorder, nanos};
 use anyhow::Result;
 use os::schedule::run_queue_wait;
 use records::accuracy::{Accuracy, Comparison, pattern};
-use records::arrivals::{Arrival, Log};
+use records::arrivals::{Arrival, ArrivalSeries};
 use records::sizes::Direction;
 use records::transfer::Transfer;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -27,9 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Maximum number of arrivals kept of a transfer.
-const LOOKS_MAX: usize = 4096;
-/// Block size in bytes and number of blocks of the control run.
+/// Maximum number of recorded arrivals per transfer.
+const ARRIVALS_MAX: usize = 4096;
+/// Block size in bytes, and number of blocks, of the control transfer with shorter blocks.
 const CONTROL_BLOCK_BYTES: u16 = 512;
 const CONTROL_BLOCKS: u64 = 12;
 /// Name of the written file, if the URL has none.
@@ -42,7 +42,7 @@ pub(crate) type Run = (Direction, Transfer, Vec<Arrival>);
 
 /// Result of a probe.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     /// Remote address of the last transfer.
     pub(crate) address: Option<SocketAddr>,
     /// Time from the request to the first block, ns.
@@ -51,8 +51,8 @@ pub(crate) struct Found {
     pub(crate) transfers: Vec<Run>,
     /// Time at which the options of each transfer were agreed, ns.
     pub(crate) agreed_ns: Vec<Option<u64>>,
-    /// Beginning of one more transfer with shorter blocks, and the time at which its options were
-    /// agreed, ns.
+    /// Control transfer: the beginning of the file in shorter blocks, and the time at which its
+    /// options were agreed, ns.
     pub(crate) control: Option<(Run, Option<u64>)>,
     /// Run-queue wait of this process during each transfer, ns.
     pub(crate) own_waits_ns: Vec<Option<u64>>,
@@ -62,64 +62,65 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
-/// Requests the file of `errand`, and receives its first block.
+/// Requests the file of `spec`, and receives its first block.
 ///
 /// # Errors
 ///
-/// Returns [`Refused`] if the file cannot be read.
-pub(crate) fn probe_availability(errand: &Errand) -> Result<Found, Refused> {
+/// Returns [`ProbeError`] if the file cannot be read.
+pub(crate) fn probe_availability(spec: &TransferSpec) -> Result<ProbeResult, ProbeError> {
     in_runtime(async {
-        let sink = nowhere()?;
+        let sink = discard()?;
         let stop = Arc::new(Stop::default());
-        let stopper = Arc::clone(&stop);
-        let progress = move |facts: &Facts| {
-            if facts.first_byte.is_some() {
-                stopper.want();
+        let stop_handle = Arc::clone(&stop);
+        let progress = move |stats: &TransferStats| {
+            if stats.first_byte.is_some() {
+                stop_handle.request();
             }
         };
-        let recorder = Recorder::of_user(false);
-        let report = run(errand, Order::Get(sink), &stop, &Arc::new(progress), &recorder).await;
-        let report = report.map_err(ours)?;
-        match &report.trouble {
-            Some(trouble) if report.facts.first_byte.is_none() => {
-                Err(refused(trouble, &report.facts, &errand.name))
+        let recorder = Recorder::for_client(false);
+        let report = run(spec, Operation::Get(sink), &stop, &Arc::new(progress), &recorder).await;
+        let report = report.map_err(local_error)?;
+        match &report.error {
+            Some(error) if report.stats.first_byte.is_none() => {
+                Err(refused(error, &report.stats, &spec.name))
             }
-            _ => Ok(Found {
-                address: Some(report.facts.remote),
+            _ => Ok(ProbeResult {
+                address: Some(report.stats.remote),
                 first_block_ns: first_block_ns(&report),
-                ..Found::default()
+                ..ProbeResult::default()
             }),
         }
     })
 }
 
-/// Reads the file of `errand` `rounds` times. With `sizes`, writes files of these sizes instead,
-/// reads them back, and compares them if `compares`.
+/// Reads the file of `spec` `rounds` times. With `sizes`, instead writes a file of each size
+/// `rounds` times and reads it back each time. If `compares`, compares the data read back with the
+/// written data.
 ///
 /// # Errors
 ///
-/// Returns [`Refused`] if no transfer succeeded.
+/// Returns [`ProbeError`] if no transfer succeeded.
 pub(crate) fn probe(
-    errand: &Errand,
+    spec: &TransferSpec,
     sizes: Option<&[u64]>,
     rounds: u32,
     compares: bool,
     say: impl FnMut(&str),
-) -> Result<Found, Refused> {
-    let mut errand = errand.clone();
-    if sizes.is_some() && (errand.name.is_empty() || errand.name.ends_with(b"/")) {
-        errand.name.extend_from_slice(NAME);
+) -> Result<ProbeResult, ProbeError> {
+    let mut spec = spec.clone();
+    if sizes.is_some() && (spec.name.is_empty() || spec.name.ends_with(b"/")) {
+        spec.name.extend_from_slice(NAME);
     }
     in_runtime(async {
-        let found = Found::default();
-        let mut probe = Probe { errand: &errand, found, stop: stop_by_signals()?, say };
+        let found = ProbeResult::default();
+        let mut probe = Probe { spec: &spec, found, stop: stop_by_signals()?, say };
         let moved = match sizes {
             None => probe.read(rounds).await,
             Some(sizes) => probe.write(sizes, rounds, compares).await,
         };
         match moved {
             Err(refused) if probe.found.transfers.is_empty() => Err(refused),
-            Err(Refused { why, .. }) => {
+            Err(ProbeError { why, .. }) => {
                 probe.found.notes.push(why);
                 Ok(probe.found)
             }
@@ -129,108 +130,116 @@ pub(crate) fn probe(
 }
 
 struct Probe<'a, Say> {
-    errand: &'a Errand,
-    found: Found,
+    spec: &'a TransferSpec,
+    found: ProbeResult,
     stop: Arc<Stop>,
     say: Say,
 }
 
 impl<Say: FnMut(&str)> Probe<'_, Say> {
-    async fn read(&mut self, rounds: u32) -> Result<(), Refused> {
+    async fn read(&mut self, rounds: u32) -> Result<(), ProbeError> {
         for round in 1..=rounds {
-            (self.say)(&format!("reading, {round} of {rounds}"));
-            self.run(Order::Get(nowhere()?), Direction::Received).await?;
+            (self.say)(&format!("reading the file, {round} of {rounds}"));
+            self.run(Operation::Get(discard()?), Direction::Received).await?;
         }
         self.control().await;
         Ok(())
     }
 
-    /// Reads the beginning of the file in shorter blocks, one at a time. On a slow link these take
-    /// less time, at a slow server the same. A failure is ignored.
+    /// Reads the beginning of the file in shorter blocks, one at a time. Compared with long blocks,
+    /// shorter blocks take less time on a slow link, and the same time at a slow server. A failure
+    /// is ignored.
     async fn control(&mut self) {
         let is_long = self.found.transfers.last().is_some_and(|(_, last, _)| {
             last.tftp.block_bytes.is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
         });
-        let Ok(sink) = nowhere() else { return };
-        if !is_long || self.stop.is_wanted() {
+        let Ok(sink) = discard() else { return };
+        if !is_long || self.stop.is_requested() {
             return;
         }
-        (self.say)("reading shorter blocks");
-        let errand =
-            Errand { block_size: CONTROL_BLOCK_BYTES, window_size: 1, ..self.errand.clone() };
-        let watched = Watched::begin();
+        (self.say)("reading the file in shorter blocks");
+        let spec =
+            TransferSpec { block_size: CONTROL_BLOCK_BYTES, window_size: 1, ..self.spec.clone() };
+        let arrival_recorder = ArrivalRecorder::begin();
         let stop = Arc::new(Stop::default());
-        let (stopper, progress) = (Arc::clone(&stop), watched.progress());
-        let progress = move |facts: &Facts| {
-            progress(facts);
-            if facts.file_bytes >= CONTROL_BLOCKS * u64::from(CONTROL_BLOCK_BYTES) {
-                stopper.want();
+        let stop_handle = Arc::clone(&stop);
+        let progress = arrival_recorder.progress();
+        let progress = move |stats: &TransferStats| {
+            progress(stats);
+            if stats.file_bytes >= CONTROL_BLOCKS * u64::from(CONTROL_BLOCK_BYTES) {
+                stop_handle.request();
             }
         };
-        let recorder = Recorder::of_user(false);
-        let order = Order::Get(sink);
-        if let Ok(report) = run(&errand, order, &stop, &Arc::new(progress), &recorder).await {
-            let (arrivals, agreed_ns) = watched.end();
+        let recorder = Recorder::for_client(false);
+        let operation = Operation::Get(sink);
+        if let Ok(report) = run(&spec, operation, &stop, &Arc::new(progress), &recorder).await {
+            let (arrivals, agreed_ns) = arrival_recorder.end();
             let transfer = report.record.transfer;
             self.found.control = Some(((Direction::Received, transfer, arrivals), agreed_ns));
         }
     }
 
-    async fn write(&mut self, sizes: &[u64], rounds: u32, compares: bool) -> Result<(), Refused> {
+    async fn write(
+        &mut self,
+        sizes: &[u64],
+        rounds: u32,
+        compares: bool,
+    ) -> Result<(), ProbeError> {
         for size in sizes {
-            let file = pattern_file(*size).map_err(ours)?;
-            let shown = records::figures::count(*size);
+            let file = pattern_file(*size).map_err(local_error)?;
+            let count = records::format::count(*size);
             for _ in 0..rounds {
-                (self.say)(&format!("writing {shown} bytes"));
-                let file = rewound(&file).map_err(ours)?;
-                let order = Order::Put(Source::File(file), Some(*size));
-                self.run(order, Direction::Sent).await?;
-                (self.say)(&format!("reading {shown} bytes"));
+                (self.say)(&format!("writing {count} bytes"));
+                let file = rewound(&file).map_err(local_error)?;
+                let operation = Operation::Put(Source::File(file), Some(*size));
+                self.run(operation, Direction::Sent).await?;
+                (self.say)(&format!("reading {count} bytes"));
                 self.read_back(*size, compares).await?;
             }
-            let last = self.found.transfers.last().and_then(|(_, last, _)| last.time.ns_total);
+            let last = self.found.transfers.last().and_then(|(_, last, _)| last.time.total_ns);
             if last.is_some_and(|ns| ns > LONG_NS) {
                 break;
             }
         }
-        let name = shown(&self.errand.name);
+        let name = escaped(&self.spec.name);
         self.found.notes.push(format!("'{name}' remains on the server: TFTP cannot remove it"));
         Ok(())
     }
 
-    async fn read_back(&mut self, size: u64, compares: bool) -> Result<(), Refused> {
-        let room =
-            memfd_create("plumb-measure", MemfdFlags::CLOEXEC).map_err(|e| ours(e.into()))?;
-        let room = File::from(room);
-        let sink = Sink::plain(room.try_clone().map_err(|error| ours(error.into()))?);
-        self.run(Order::Get(sink), Direction::Received).await?;
+    async fn read_back(&mut self, size: u64, compares: bool) -> Result<(), ProbeError> {
+        let memory = memfd_create("plumb-measure", MemfdFlags::CLOEXEC)
+            .map_err(|e| local_error(e.into()))?;
+        let memory = File::from(memory);
+        let sink = Sink::plain(memory.try_clone().map_err(|error| local_error(error.into()))?);
+        self.run(Operation::Get(sink), Direction::Received).await?;
         if compares {
-            let mut came = Vec::new();
-            let read = rewound(&room).and_then(|mut file| Ok(file.read_to_end(&mut came)?));
-            read.map_err(ours)?;
+            let mut received = Vec::new();
+            let read = rewound(&memory).and_then(|mut file| Ok(file.read_to_end(&mut received)?));
+            read.map_err(local_error)?;
             let mut comparison = Comparison::new(pattern, size);
-            comparison.take(&came);
+            comparison.take(&received);
             let accuracy = self.found.accuracy.unwrap_or_default();
             self.found.accuracy = Some(accuracy.and(comparison.finish()));
         }
         Ok(())
     }
 
-    async fn run(&mut self, order: Order, direction: Direction) -> Result<(), Refused> {
-        let (watched, waited) = (Watched::begin(), run_queue_wait());
-        let progress = watched.progress();
-        let recorder = Recorder::of_user(false);
-        let ran = run(self.errand, order, &self.stop, &Arc::new(progress), &recorder).await;
-        let report = ran.map_err(ours)?;
-        if let Some(trouble) = &report.trouble {
-            return Err(refused(trouble, &report.facts, &self.errand.name));
+    async fn run(&mut self, operation: Operation, direction: Direction) -> Result<(), ProbeError> {
+        let arrival_recorder = ArrivalRecorder::begin();
+        let waited = run_queue_wait();
+        let progress = arrival_recorder.progress();
+        let recorder = Recorder::for_client(false);
+        let ran = run(self.spec, operation, &self.stop, &Arc::new(progress), &recorder).await;
+        let report = ran.map_err(local_error)?;
+        if let Some(error) = &report.error {
+            return Err(refused(error, &report.stats, &self.spec.name));
         }
-        self.found.address = Some(report.facts.remote);
+        self.found.address = Some(report.stats.remote);
         let wait = run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
         self.found.own_waits_ns.push(wait.map(nanos));
         let first_block_ns = first_block_ns(&report);
         self.found.first_block_ns = self.found.first_block_ns.or(first_block_ns);
-        let (arrivals, agreed_ns) = watched.end();
+        let (arrivals, agreed_ns) = arrival_recorder.end();
         self.found.agreed_ns.push(agreed_ns);
         self.found.transfers.push((direction, report.record.transfer, arrivals));
         Ok(())
@@ -238,26 +247,27 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
 }
 
 /// Observations of a running transfer.
-struct Watched {
+struct ArrivalRecorder {
     began: Instant,
-    seen: Arc<Mutex<(Log, Option<u64>)>>,
+    observed: Arc<Mutex<(ArrivalSeries, Option<u64>)>>,
 }
 
-impl Watched {
+impl ArrivalRecorder {
     fn begin() -> Self {
-        let seen = Arc::new(Mutex::new((Log::new(LOOKS_MAX), None)));
-        Self { began: Instant::now(), seen }
+        let observed = Arc::new(Mutex::new((ArrivalSeries::new(ARRIVALS_MAX), None)));
+        Self { began: Instant::now(), observed }
     }
 
     /// Returns the callback that records the progress.
-    fn progress(&self) -> impl Fn(&Facts) + Send + Sync + 'static {
-        let (seen, began) = (Arc::clone(&self.seen), self.began);
-        move |facts: &Facts| {
+    fn progress(&self) -> impl Fn(&TransferStats) + Send + Sync + 'static {
+        let observed = Arc::clone(&self.observed);
+        let began = self.began;
+        move |stats: &TransferStats| {
             let at_ns = nanos(began.elapsed());
-            let (log, agreed_ns) = &mut *seen.lock().unwrap_or_else(PoisonError::into_inner);
-            log.note(at_ns, facts.file_bytes);
+            let (log, agreed_ns) = &mut *observed.lock().unwrap_or_else(PoisonError::into_inner);
+            log.record(at_ns, stats.file_bytes);
             // A server that ignores the options answers with the first block.
-            if facts.agreed.is_some() && facts.file_bytes == 0 {
+            if stats.agreed.is_some() && stats.file_bytes == 0 {
                 agreed_ns.get_or_insert(at_ns);
             }
         }
@@ -265,13 +275,13 @@ impl Watched {
 
     /// Returns the arrivals, and the time at which the options were agreed, ns.
     fn end(&self) -> (Vec<Arrival>, Option<u64>) {
-        let (log, agreed_ns) = &*self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (log, agreed_ns) = &*self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         (log.clone().into_arrivals(), *agreed_ns)
     }
 }
 
 fn first_block_ns(report: &Report) -> Option<u64> {
-    report.record.transfer.time.ns_first_byte
+    report.record.transfer.time.first_byte_ns
 }
 
 fn rewound(file: &File) -> Result<File> {
@@ -280,47 +290,47 @@ fn rewound(file: &File) -> Result<File> {
     Ok(file)
 }
 
-fn nowhere() -> Result<Sink, Refused> {
+fn discard() -> Result<Sink, ProbeError> {
     let file = File::options().write(true).open("/dev/null");
-    file.map(Sink::plain).map_err(|error| ours(error.into()))
+    file.map(Sink::plain).map_err(|error| local_error(error.into()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
-fn ours(error: anyhow::Error) -> Refused {
+fn local_error(error: anyhow::Error) -> ProbeError {
     let why = format!("{error:#}");
-    Refused { failure: exit::Failure::ThisMachine, reached: Reached::Address, why }
+    ProbeError { failure: exit::Failure::ThisMachine, reached: FailureStage::Address, why }
 }
 
-fn refused(trouble: &Trouble, facts: &Facts, name: &[u8]) -> Refused {
-    Refused {
-        failure: trouble.failure(),
-        reached: match trouble.is_of_the_address() {
-            true => Reached::Address,
-            false => Reached::Server,
+fn refused(error: &Error, stats: &TransferStats, name: &[u8]) -> ProbeError {
+    ProbeError {
+        failure: error.failure(),
+        reached: match error.is_address_specific() {
+            true => FailureStage::Address,
+            false => FailureStage::Server,
         },
-        why: trouble.sentence(facts, name),
+        why: error.sentence(stats, name),
     }
 }
 
 /// Returns a handle that ends transfers on SIGINT, SIGTERM and SIGHUP.
-fn stop_by_signals() -> Result<Arc<Stop>, Refused> {
+fn stop_by_signals() -> Result<Arc<Stop>, ProbeError> {
     let stop = Arc::new(Stop::default());
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let mut comes = signal(kind).map_err(|error| ours(error.into()))?;
-        let stopper = Arc::clone(&stop);
+        let mut signals = signal(kind).map_err(|error| local_error(error.into()))?;
+        let stop_handle = Arc::clone(&stop);
         tokio::spawn(async move {
-            comes.recv().await;
-            stopper.want();
+            signals.recv().await;
+            stop_handle.request();
         });
     }
     Ok(stop)
 }
 
-fn in_runtime<T>(work: impl Future<Output = Result<T, Refused>>) -> Result<T, Refused> {
+fn in_runtime<T>(work: impl Future<Output = Result<T, ProbeError>>) -> Result<T, ProbeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| ours(error.into()))?;
+    let runtime = runtime.map_err(|error| local_error(error.into()))?;
     let result = runtime.block_on(work);
-    // A thread that is blocked on a pipe is left behind.
+    // A thread that is blocked on a pipe keeps running until the process exits.
     runtime.shutdown_background();
     result
 }

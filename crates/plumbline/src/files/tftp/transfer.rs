@@ -3,11 +3,11 @@
 //! Each turn fills the engine from the file, sends its output, processes its events, and waits: for
 //! a datagram, the engine's deadline, a slow pipe, the rate limit, or a request to stop.
 
+use super::error::{Error, is_full};
 use super::outbox::Outbox;
-use super::trouble::{Trouble, is_full};
-use super::wire::Wire;
-use crate::carry::Bench;
-use crate::files::local::{PIECE_BYTES, Piece, Sink, Source};
+use super::udp_transport::UdpTransport;
+use crate::carrier::EngineContext;
+use crate::files::local::{PIECE_BYTES, ReadStatus, Sink, Source};
 use crate::files::pace::Pace;
 use crate::transfer_recorder::timed;
 use os::datagram::Inbox;
@@ -27,11 +27,12 @@ use tokio::sync::Notify;
 use tokio::task::JoinError;
 use tokio::time::Sleep;
 
-/// Bytes of datagrams that are built before they are sent.
+/// Maximum number of bytes of datagrams built before a send.
 const OUTBOX_BYTES: usize = 512 * 1024;
-/// Minimum capacity of a sender. It is refilled when half of its capacity is free.
+/// Minimum buffer capacity of a sender in bytes. The buffer is refilled when half of it is free.
 const SENDER_ROOM_MIN: usize = 65_536;
-/// Maximum number of repetitions of a send because the network reported an error of an earlier one.
+/// Maximum number of repetitions of a send that failed because the network reported an error of an
+/// earlier datagram.
 const SEND_ATTEMPTS: usize = 8;
 
 /// Maximum time for which the last acknowledgment is repeated.
@@ -48,7 +49,7 @@ const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer 
 
 /// Engine and local end of a transfer.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum TransferEngine {
     /// A local file is sent.
     Send(Sender, Source),
     /// A file is received. The sink is present until the file is committed.
@@ -57,29 +58,29 @@ pub(crate) enum Work {
 
 /// Options of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct TransferOptions {
     /// Direction, from the client's point of view.
     pub(crate) direction: Direction,
     /// Transfer mode.
     pub(crate) mode: Mode,
     /// Time without an answer after which the transfer fails. The engine has the same value.
-    pub(crate) patience: Duration,
-    /// Maximum time until the first answer, if less.
+    pub(crate) answer_timeout: Duration,
+    /// Maximum time until the first answer, if shorter than `answer_timeout`.
     pub(crate) opening: Option<Duration>,
-    /// Maximum number of repetitions to a client that has never answered.
+    /// Maximum number of retransmissions to a client that has never answered.
     pub(crate) unanswered_max: Option<u32>,
     /// Rate limit.
     pub(crate) pace: Pace,
-    /// Whether the last acknowledgment is repeated for a peer that may have missed it, even after a
-    /// transfer without timeouts.
+    /// Whether a receiver stays ready to repeat the last acknowledgment, which the peer may have
+    /// missed, even after a transfer without timeouts.
     pub(crate) lingers: bool,
     /// Maximum size of a received file, in bytes.
     pub(crate) file_max_bytes: u64,
 }
 
-/// Facts of a transfer so far.
+/// Statistics of a transfer so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct TransferStats {
     pub(crate) local: Option<SocketAddr>,
     /// Remote address, with the port of the transfer.
     pub(crate) remote: SocketAddr,
@@ -95,32 +96,32 @@ pub(crate) struct Facts {
     pub(crate) line_ends: Option<u64>,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) total: Duration,
-    /// CPU time of the turns of this transfer's task, at its end.
+    /// CPU time of the transfer's task, set at the end of the transfer.
     pub(crate) cpu: Option<Duration>,
 }
 
 /// Stops transfers from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
-    is_wanted: AtomicBool,
+    is_requested: AtomicBool,
     notify: Notify,
 }
 
 impl Stop {
-    /// Requests the end of the transfers.
-    pub(crate) fn want(&self) {
-        self.is_wanted.store(true, Ordering::Relaxed);
+    /// Requests that the transfers end.
+    pub(crate) fn request(&self) {
+        self.is_requested.store(true, Ordering::Relaxed);
         self.notify.notify_waiters();
     }
 
-    /// Returns whether the transfers are to end.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
+    /// Returns whether the end of the transfers was requested.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Relaxed)
     }
 
-    async fn wanted(&self) {
+    async fn requested(&self) {
         let notified = self.notify.notified();
-        if !self.is_wanted.load(Ordering::Relaxed) {
+        if !self.is_requested.load(Ordering::Relaxed) {
             notified.await;
         }
     }
@@ -129,23 +130,23 @@ impl Stop {
 /// A transfer in progress.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    work: Work,
-    wire: Wire,
-    terms: Terms,
-    bench: Bench,
+    engine: TransferEngine,
+    transport: UdpTransport,
+    options: TransferOptions,
+    engine_context: EngineContext,
     began: Instant,
     outbox: Outbox,
     inbox: Inbox,
     scratch: Vec<u8>,
-    facts: Facts,
-    /// Whether the source has no data yet.
+    stats: TransferStats,
+    /// Whether the last read of the source found no data yet.
     is_starved: bool,
     unanswered: u32,
     is_complete: bool,
-    trouble: Option<Trouble>,
+    error: Option<Error>,
 }
 
-impl Work {
+impl TransferEngine {
     fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Send(sender, _) => sender.deadline(),
@@ -193,23 +194,24 @@ impl Work {
 enum Woken {
     Received(io::Result<()>),
     Stopped,
-    Fed(io::Result<()>),
+    SourceReady(io::Result<()>),
     Deadline,
 }
 
 impl Transfer {
-    /// Prepares a transfer with `remote`, whose engine was created now by the clock of `bench`.
+    /// Prepares a transfer with `remote`. `engine` must have been created just before, with the
+    /// clock of `engine_context`.
     pub(crate) fn new(
-        work: Work,
-        wire: Wire,
+        engine: TransferEngine,
+        transport: UdpTransport,
         remote: SocketAddr,
-        terms: Terms,
-        bench: Bench,
+        options: TransferOptions,
+        engine_context: EngineContext,
     ) -> Self {
-        let facts = Facts {
-            local: wire.local(),
+        let stats = TransferStats {
+            local: transport.local(),
             remote,
-            direction: terms.direction,
+            direction: options.direction,
             agreed: None,
             file_bytes: 0,
             wire_bytes: 0,
@@ -222,24 +224,24 @@ impl Transfer {
             cpu: None,
         };
         Self {
-            work,
-            wire,
-            terms,
-            began: bench.clock.now(),
-            bench,
+            engine,
+            transport,
+            options,
+            began: engine_context.clock.now(),
+            engine_context,
             outbox: Outbox::default(),
             inbox: Inbox::default(),
             scratch: Vec::new(),
-            facts,
+            stats,
             is_starved: false,
             unanswered: 0,
             is_complete: false,
-            trouble: None,
+            error: None,
         }
     }
 
-    /// Runs the transfer to its end. Returns its facts, its error, and the work. If nothing was
-    /// agreed, the source or sink of the work is unused.
+    /// Runs the transfer to its end. Returns the statistics, any error, and the engine. If no
+    /// parameters were agreed, the source or sink of the engine is unused.
     ///
     /// The transfer runs in its own task: tokio wakes a spawned task without a system call, but
     /// needs one for a local task or a future in `block_on`.
@@ -250,74 +252,76 @@ impl Transfer {
     pub(crate) async fn run(
         self,
         stop: Arc<Stop>,
-        progress: impl Fn(&Facts) + Send + Sync + 'static,
-    ) -> Result<(Facts, Option<Trouble>, Work), JoinError> {
-        let moving = async {
-            let ((mut facts, trouble, work), cpu) = timed(self.move_all(stop, progress)).await;
-            facts.cpu = Some(cpu);
-            (facts, trouble, work)
+        progress: impl Fn(&TransferStats) + Send + Sync + 'static,
+    ) -> Result<(TransferStats, Option<Error>, TransferEngine), JoinError> {
+        let running = async {
+            let ((mut stats, error, engine), cpu) = timed(self.run_turns(stop, progress)).await;
+            stats.cpu = Some(cpu);
+            (stats, error, engine)
         };
-        tokio::spawn(moving).await
+        tokio::spawn(running).await
     }
 
-    async fn move_all(
+    async fn run_turns(
         mut self,
         stop: Arc<Stop>,
-        progress: impl Fn(&Facts) + Send + Sync + 'static,
-    ) -> (Facts, Option<Trouble>, Work) {
-        let mut alarm = Alarm::new();
+        progress: impl Fn(&TransferStats) + Send + Sync + 'static,
+    ) -> (TransferStats, Option<Error>, TransferEngine) {
+        let mut timer = DeadlineTimer::new();
         loop {
             self.fill();
             self.send().await;
             if self.take_events().await {
-                // After an opening there is room for data; after a failure an ERROR may be due.
+                // An opened transfer can send its first data; a failed transfer may have to send an
+                // ERROR.
                 self.fill();
                 self.send().await;
             }
-            progress(&self.facts);
+            progress(&self.stats);
             if self.is_over() {
                 break;
             }
-            self.wait(&stop, &mut alarm).await;
+            self.wait(&stop, &mut timer).await;
         }
-        let meter = &self.bench.meter;
+        let meter = &self.engine_context.meter;
         let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
-        self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
-        self.facts.timeouts = meter.counted(Counter::TftpTimeouts);
-        self.facts.line_ends = self.work.line_ends();
-        // The repetition of the last acknowledgment does not count.
+        self.stats.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
+        self.stats.timeouts = meter.counted(Counter::TftpTimeouts);
+        self.stats.line_ends = self.engine.line_ends();
+        // For a complete transfer, the total excludes the time of repeated last acknowledgments.
         if !self.is_complete {
-            self.facts.total = self.bench.clock.now() - self.began;
+            self.stats.total = self.engine_context.clock.now() - self.began;
         }
-        (self.facts, self.trouble, self.work)
+        (self.stats, self.error, self.engine)
     }
 
     fn is_over(&self) -> bool {
-        let is_clean = || self.bench.meter.counted(Counter::TftpTimeouts) == 0;
-        self.work.is_over()
-            || self.trouble.is_some()
-            || (self.is_complete && !self.terms.lingers && is_clean())
-            || self.lingers_until().is_some_and(|until| self.bench.clock.now() >= until)
+        let is_clean = || self.engine_context.meter.counted(Counter::TftpTimeouts) == 0;
+        self.engine.is_over()
+            || self.error.is_some()
+            || (self.is_complete && !self.options.lingers && is_clean())
+            || self.lingers_until().is_some_and(|until| self.engine_context.clock.now() >= until)
     }
 
-    /// Returns the time until which the last acknowledgment is repeated at most. The limit is
-    /// needed because a client may request timeouts of minutes.
+    /// Returns the time until which a complete transfer repeats the last acknowledgment. The limit
+    /// is necessary because a client may request timeouts of minutes.
     fn lingers_until(&self) -> Option<Instant> {
-        self.is_complete.then(|| self.began + self.facts.total + LINGER_MAX)
+        self.is_complete.then(|| self.began + self.stats.total + LINGER_MAX)
     }
 
     /// Passes more of the file to the sender, when half of its capacity is free.
     fn fill(&mut self) {
-        let Work::Send(sender, source) = &mut self.work else { return };
-        let Some(agreed) = self.facts.agreed else { return };
-        let now = self.bench.clock.now();
-        if self.terms.pace.waits_until(now).is_some() || self.trouble.is_some() {
+        let TransferEngine::Send(sender, source) = &mut self.engine else { return };
+        let Some(agreed) = self.stats.agreed else { return };
+        let now = self.engine_context.clock.now();
+        if self.options.pace.waits_until(now).is_some() || self.error.is_some() {
             return;
         }
         let window = usize::from(agreed.window_size) * usize::from(agreed.block_size);
         let all = window.saturating_mul(2).max(SENDER_ROOM_MIN);
-        // A peer that has not answered yet gets the first window, and no memory for more.
-        let is_unanswered = self.terms.unanswered_max.is_some() && self.facts.datagrams_in == 0;
+        // For a peer that has not answered yet, only the first window is buffered, to limit the
+        // memory.
+        let is_unanswered = self.options.unanswered_max.is_some() && self.stats.datagrams_in == 0;
         let limit = if is_unanswered { window as u64 } else { u64::MAX };
         let piece_max = if is_unanswered { window.min(PIECE_BYTES) } else { PIECE_BYTES };
         let mut room = sender.room();
@@ -327,10 +331,10 @@ impl Transfer {
         if self.scratch.len() < piece_max {
             self.scratch.resize(piece_max, 0);
         }
-        let burst = self.terms.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
+        let burst = self.options.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
         let piece = piece_max.min(burst.unwrap_or(usize::MAX));
         loop {
-            let left = usize::try_from(limit - self.facts.file_bytes).unwrap_or(usize::MAX);
+            let left = usize::try_from(limit - self.stats.file_bytes).unwrap_or(usize::MAX);
             room = room.min(left);
             if room == 0 {
                 return;
@@ -338,18 +342,18 @@ impl Transfer {
             let most = piece.min(room);
             let scratch = self.scratch.get_mut(..most).unwrap_or_default();
             let count = match source.read(scratch) {
-                Ok(Piece::Bytes(count)) => count,
-                Ok(Piece::Later) => {
+                Ok(ReadStatus::Bytes(count)) => count,
+                Ok(ReadStatus::Pending) => {
                     self.is_starved = true;
                     return;
                 }
-                Ok(Piece::End) => return sender.finish(),
-                Err(error) => return self.fail(NO_READ, Trouble::Local(error)),
+                Ok(ReadStatus::End) => return sender.finish(),
+                Err(error) => return self.fail(NO_READ, Error::Local(error)),
             };
             sender.write(scratch.get(..count).unwrap_or_default());
-            self.facts.first_byte.get_or_insert_with(|| now - self.began);
-            self.facts.file_bytes += count as u64;
-            self.terms.pace.spend(count, now);
+            self.stats.first_byte.get_or_insert_with(|| now - self.began);
+            self.stats.file_bytes += count as u64;
+            self.options.pace.spend(count, now);
             if burst.is_some() {
                 return;
             }
@@ -357,10 +361,10 @@ impl Transfer {
         }
     }
 
-    /// Ends the transfer for a local reason, which is sent to the peer.
-    fn fail(&mut self, fault: Fault, trouble: Trouble) {
-        self.trouble.get_or_insert(trouble);
-        self.work.abort(fault);
+    /// Ends the transfer with a local error. The peer receives `fault` as an ERROR packet.
+    fn fail(&mut self, fault: Fault, error: Error) {
+        self.error.get_or_insert(error);
+        self.engine.abort(fault);
     }
 
     /// Sends all output of the engine.
@@ -371,16 +375,16 @@ impl Transfer {
             if self.outbox.is_empty() {
                 return;
             }
-            self.facts.wire_bytes += self.outbox.bytes.len() as u64;
+            self.stats.wire_bytes += self.outbox.bytes.len() as u64;
             for attempt in 0.. {
-                let left = self.bench.meter.enter(Account::Interrupt);
-                let sent = self.wire.send(&mut self.outbox, self.facts.remote).await;
-                self.bench.meter.enter(left);
+                let left = self.engine_context.meter.enter(Account::Interrupt);
+                let sent = self.transport.send(&mut self.outbox, self.stats.remote).await;
+                self.engine_context.meter.enter(left);
                 match sent {
                     Ok(()) => break,
                     Err(error) => {
                         self.on_network_error(error);
-                        if self.trouble.is_some() || attempt == SEND_ATTEMPTS {
+                        if self.error.is_some() || attempt == SEND_ATTEMPTS {
                             return;
                         }
                     }
@@ -390,164 +394,172 @@ impl Transfer {
     }
 
     fn collect(&mut self) {
-        let now = self.bench.clock.now();
-        let is_held = matches!(self.work, Work::Receive(..)) && self.trouble.is_none();
-        if is_held && self.terms.pace.waits_until(now).is_some() {
+        let now = self.engine_context.clock.now();
+        let is_held = matches!(self.engine, TransferEngine::Receive(..)) && self.error.is_none();
+        if is_held && self.options.pace.waits_until(now).is_some() {
             return;
         }
-        let mut cx = self.bench.cx();
+        let mut cx = self.engine_context.cx();
         cx.now = now;
         while self.outbox.bytes.len() < OUTBOX_BYTES {
-            let len = match &mut self.work {
-                Work::Send(sender, _) => sender.transmit(&mut self.outbox.bytes, &mut cx),
-                Work::Receive(receiver, _) => receiver.transmit(&mut self.outbox.bytes, &mut cx),
+            let len = match &mut self.engine {
+                TransferEngine::Send(sender, _) => sender.transmit(&mut self.outbox.bytes, &mut cx),
+                TransferEngine::Receive(receiver, _) => {
+                    receiver.transmit(&mut self.outbox.bytes, &mut cx)
+                }
             };
             let Some(len) = len else { return };
             self.outbox.lens.push(len);
         }
     }
 
-    /// Processes the events of the engine. Returns whether there were any.
+    /// Processes the events of the engine. Returns whether the engine had any events.
     async fn take_events(&mut self) -> bool {
-        let mut is_news = false;
-        while let Some(event) = self.work.event() {
-            is_news = true;
+        let mut has_events = false;
+        while let Some(event) = self.engine.event() {
+            has_events = true;
             match event {
-                Event::Opened(agreed) => self.facts.agreed = Some(agreed),
+                Event::Opened(agreed) => self.stats.agreed = Some(agreed),
                 Event::Received => self.received().await,
                 Event::Complete => {
                     self.is_complete = true;
-                    self.facts.total = self.bench.clock.now() - self.began;
+                    self.stats.total = self.engine_context.clock.now() - self.began;
                 }
                 Event::Failed(failure) => self.failed(failure),
             }
         }
-        is_news
+        has_events
     }
 
     fn failed(&mut self, failure: Failure) {
-        let trouble = Trouble::of(failure, self.terms.patience.as_secs());
-        self.trouble.get_or_insert(trouble);
+        let error = Error::of(failure, self.options.answer_timeout.as_secs());
+        self.error.get_or_insert(error);
     }
 
     /// Handles the arrival of the last byte.
     async fn received(&mut self) {
-        let told = self.facts.agreed.and_then(|agreed| agreed.transfer_size);
-        let told = told.filter(|_| self.terms.mode == Mode::Octet);
-        if let Some(told) = told.filter(|told| *told > self.facts.file_bytes) {
-            return self.fail(TOO_SHORT, Trouble::Short { told });
+        let announced = self.stats.agreed.and_then(|agreed| agreed.transfer_size);
+        let announced = announced.filter(|_| self.options.mode == Mode::Octet);
+        if let Some(announced_bytes) = announced.filter(|bytes| *bytes > self.stats.file_bytes) {
+            return self.fail(TOO_SHORT, Error::Short { announced_bytes });
         }
-        if let Some(told) = told.filter(|told| *told < self.facts.file_bytes) {
-            return self.fail(TOO_LONG, Trouble::Long { told });
+        if let Some(announced_bytes) = announced.filter(|bytes| *bytes < self.stats.file_bytes) {
+            return self.fail(TOO_LONG, Error::Long { announced_bytes });
         }
-        let Work::Receive(receiver, sink) = &mut self.work else { return };
+        let TransferEngine::Receive(receiver, sink) = &mut self.engine else { return };
         let finished = match sink.take() {
             Some(sink) => sink.finish().await,
             None => Ok(()),
         };
         match finished {
-            Ok(()) => receiver.keep(&mut self.bench.cx()),
+            Ok(()) => receiver.keep(&mut self.engine_context.cx()),
             Err(error) => self.fail_to_write(error),
         }
     }
 
     fn fail_to_write(&mut self, error: io::Error) {
         let fault = if is_full(&error) { NO_ROOM } else { NO_FILE };
-        self.fail(fault, Trouble::Local(error));
+        self.fail(fault, Error::Local(error));
     }
 
-    async fn wait(&mut self, stop: &Stop, alarm: &mut Alarm) {
-        // A peer that sends endlessly delays neither this nor the deadlines below.
-        if stop.is_wanted.load(Ordering::Relaxed) {
-            return self.fail(STOPPED, Trouble::Stopped);
+    async fn wait(&mut self, stop: &Stop, timer: &mut DeadlineTimer) {
+        // Checked first, so that a peer that sends endlessly does not delay the end. The deadlines
+        // below are checked after each receipt.
+        if stop.is_requested.load(Ordering::Relaxed) {
+            return self.fail(STOPPED, Error::Stopped);
         }
-        let now = self.bench.clock.now();
-        let opening = self.terms.opening.filter(|_| self.facts.agreed.is_none());
+        let now = self.engine_context.clock.now();
+        let opening = self.options.opening.filter(|_| self.stats.agreed.is_none());
         let give_up = opening.map(|opening| self.began + opening);
-        let pace = self.terms.pace.waits_until(now);
+        let pace = self.options.pace.waits_until(now);
         let linger = self.lingers_until();
-        let deadline = [self.work.deadline(), give_up, pace, linger].into_iter().flatten().min();
-        alarm.set(deadline, now);
-        let starving = match &mut self.work {
-            Work::Send(_, source) if self.is_starved => Some(source),
+        let deadline = [self.engine.deadline(), give_up, pace, linger].into_iter().flatten().min();
+        timer.set(deadline, now);
+        let starved_source = match &mut self.engine {
+            TransferEngine::Send(_, source) if self.is_starved => Some(source),
             _ => None,
         };
-        let (wire, inbox, is_starving) = (&self.wire, &mut self.inbox, starving.is_some());
-        let fed = async {
-            match starving {
+        let transport = &self.transport;
+        let inbox = &mut self.inbox;
+        let is_starved = starved_source.is_some();
+        let ready = async {
+            match starved_source {
                 Some(source) => source.ready().await,
                 None => Ok(()),
             }
         };
-        self.bench.meter.enter(Account::Outside);
+        self.engine_context.meter.enter(Account::Outside);
         let woken = tokio::select! {
             biased;
-            received = wire.receive(inbox) => Woken::Received(received),
-            () = stop.wanted() => Woken::Stopped,
-            fed = fed, if is_starving => Woken::Fed(fed),
-            () = alarm.rings() => Woken::Deadline,
+            received = transport.receive(inbox) => Woken::Received(received),
+            () = stop.requested() => Woken::Stopped,
+            ready = ready, if is_starved => Woken::SourceReady(ready),
+            () = timer.expired() => Woken::Deadline,
         };
-        self.bench.meter.enter(Account::Application);
-        self.bench.meter.count(Counter::Wakeups);
+        self.engine_context.meter.enter(Account::Application);
+        self.engine_context.meter.count(Counter::Wakeups);
         match woken {
             Woken::Received(Ok(())) => {
                 self.take_datagrams();
-                let now = self.bench.clock.now();
-                if self.work.deadline().into_iter().chain(give_up).any(|at| at <= now) {
+                let now = self.engine_context.clock.now();
+                if self.engine.deadline().into_iter().chain(give_up).any(|at| at <= now) {
                     self.timeout(give_up);
                 }
             }
             Woken::Received(Err(error)) => self.on_network_error(error),
-            Woken::Stopped => self.fail(STOPPED, Trouble::Stopped),
-            Woken::Fed(Ok(())) => self.is_starved = false,
-            Woken::Fed(Err(error)) => self.fail(NO_READ, Trouble::Local(error)),
+            Woken::Stopped => self.fail(STOPPED, Error::Stopped),
+            Woken::SourceReady(Ok(())) => self.is_starved = false,
+            Woken::SourceReady(Err(error)) => self.fail(NO_READ, Error::Local(error)),
             Woken::Deadline => self.timeout(give_up),
         }
     }
 
     fn timeout(&mut self, give_up: Option<Instant>) {
-        let now = self.bench.clock.now();
-        if let Some(opening) = self.terms.opening
+        let now = self.engine_context.clock.now();
+        if let Some(opening) = self.options.opening
             && give_up.is_some_and(|at| now >= at)
         {
-            self.trouble = Some(Trouble::NoAnswer { seconds: opening.as_secs() });
+            self.error = Some(Error::NoAnswer { seconds: opening.as_secs() });
         }
-        let is_due = self.work.deadline().is_some_and(|at| now >= at);
-        if is_due && self.facts.datagrams_in == 0 {
+        let is_due = self.engine.deadline().is_some_and(|at| now >= at);
+        if is_due && self.stats.datagrams_in == 0 {
             self.unanswered += 1;
-            if self.terms.unanswered_max.is_some_and(|most| self.unanswered > most) {
+            if self.options.unanswered_max.is_some_and(|most| self.unanswered > most) {
                 let seconds = (now - self.began).as_secs();
-                self.trouble = Some(Trouble::NoAnswer { seconds });
+                self.error = Some(Error::NoAnswer { seconds });
             }
         }
-        if self.trouble.is_some() {
-            // Nothing is repeated after an error.
+        if self.error.is_some() {
+            // The engine retransmits nothing after an error.
             return;
         }
-        let mut cx = self.bench.cx();
-        match &mut self.work {
-            Work::Send(sender, _) => sender.timeout(&mut cx),
-            Work::Receive(receiver, _) => receiver.timeout(&mut cx),
+        let mut cx = self.engine_context.cx();
+        match &mut self.engine {
+            TransferEngine::Send(sender, _) => sender.timeout(&mut cx),
+            TransferEngine::Receive(receiver, _) => receiver.timeout(&mut cx),
         }
     }
 
-    /// Passes the received datagrams to the engine, and their content to the file.
+    /// Passes the received datagrams to the engine, and the received data to the file.
     fn take_datagrams(&mut self) {
-        let Self { work, inbox, bench, facts, terms, .. } = self;
-        let mut cx = bench.cx();
-        let (mut stray, mut problem, before) = (None, None, facts.file_bytes);
-        for datagram in inbox.datagrams().filter(|one| one.from.ip() == facts.remote.ip()) {
-            facts.datagrams_in += 1;
+        let Self { engine, inbox, engine_context, stats, options, .. } = self;
+        let mut cx = engine_context.cx();
+        let mut unknown_sender = None;
+        let mut problem = None;
+        let before = stats.file_bytes;
+        for datagram in inbox.datagrams().filter(|datagram| datagram.from.ip() == stats.remote.ip())
+        {
+            stats.datagrams_in += 1;
             cx.meter.transaction();
-            facts.wire_bytes += datagram.data.len() as u64;
+            stats.wire_bytes += datagram.data.len() as u64;
             let port = datagram.from.port();
-            let taken = match work {
-                Work::Send(sender, _) => sender.receive(port, datagram.data, &mut cx),
-                Work::Receive(receiver, sink) => {
+            let taken = match engine {
+                TransferEngine::Send(sender, _) => sender.receive(port, datagram.data, &mut cx),
+                TransferEngine::Receive(receiver, sink) => {
                     let received = receiver.receive(port, datagram.data, &mut cx);
                     received.map(|bytes| {
-                        facts.file_bytes += bytes.len() as u64;
-                        if facts.file_bytes > terms.file_max_bytes {
+                        stats.file_bytes += bytes.len() as u64;
+                        if stats.file_bytes > options.file_max_bytes {
                             problem = Some(io::ErrorKind::FileTooLarge.into());
                         } else if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(bytes))
                         {
@@ -556,64 +568,64 @@ impl Transfer {
                     })
                 }
             };
-            // An ERROR is never answered with another one.
+            // An ERROR packet is never answered with another ERROR packet.
             if taken.is_err() && !matches!(datagram.data, [0, 5, ..]) {
-                stray = Some(datagram.from);
+                unknown_sender = Some(datagram.from);
             }
         }
-        // The port of the peer that has answered is used from now on.
-        if let Some(port) = work.peer_port() {
-            facts.remote.set_port(port);
+        // After the first answer, the transfer uses the port of the peer that has answered.
+        if let Some(port) = engine.peer_port() {
+            stats.remote.set_port(port);
         }
         let now = cx.now;
-        let grown = usize::try_from(facts.file_bytes - before).unwrap_or(usize::MAX);
-        if let Work::Receive(..) = work {
-            terms.pace.spend(grown, now);
+        let grown = usize::try_from(stats.file_bytes - before).unwrap_or(usize::MAX);
+        if let TransferEngine::Receive(..) = engine {
+            options.pace.spend(grown, now);
             if grown > 0 {
-                facts.first_byte.get_or_insert(now - self.began);
+                stats.first_byte.get_or_insert(now - self.began);
             }
         }
         if let Some(error) = problem {
             self.fail_to_write(error);
         }
-        if let (Some(stray), Wire::Kernel(socket)) = (stray, &self.wire) {
-            // RFC 1350 §4. It does not matter whether the other sender receives it.
+        if let (Some(sender), UdpTransport::Kernel(socket)) = (unknown_sender, &self.transport) {
+            // RFC 1350 §4. The result is ignored: the unknown sender need not receive the ERROR.
             let lens = [UNKNOWN_TRANSFER_ID.len()];
-            _ = socket.get_ref().send(UNKNOWN_TRANSFER_ID, &lens, stray);
+            _ = socket.get_ref().send(UNKNOWN_TRANSFER_ID, &lens, sender);
         }
     }
 
     /// Handles an error that the network reports for a sent datagram, or that the socket returns.
     fn on_network_error(&mut self, error: io::Error) {
-        let mut was_told = false;
-        while let Some(bounce) = self.wire.bounce() {
-            was_told = true;
-            let is_ours = same_host(bounce.to.ip(), self.facts.remote.ip())
-                && bounce.to.port() == self.facts.remote.port();
+        let mut was_reported = false;
+        while let Some(datagram_error) = self.transport.datagram_error() {
+            was_reported = true;
+            let is_ours = same_host(datagram_error.to.ip(), self.stats.remote.ip())
+                && datagram_error.to.port() == self.stats.remote.port();
             // On the path to a peer that has answered, hosts and routers may fail temporarily.
-            let is_fatal = match bounce.error.kind() {
+            let is_fatal = match datagram_error.error.kind() {
                 io::ErrorKind::ConnectionRefused => true,
                 io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-                    self.facts.agreed.is_none()
+                    self.stats.agreed.is_none()
                 }
                 _ => false,
             };
             if is_ours && is_fatal && !self.is_complete {
-                self.trouble.get_or_insert(Trouble::Unreachable(bounce.error));
+                self.error.get_or_insert(Error::Unreachable(datagram_error.error));
             }
         }
-        let is_way = matches!(
+        let is_unreachable = matches!(
             error.kind(),
             io::ErrorKind::HostUnreachable
                 | io::ErrorKind::NetworkUnreachable
                 | io::ErrorKind::InvalidInput
         );
         match error.kind() {
-            _ if was_told => {}
-            // The reported error was handled before.
+            _ if was_reported => {}
+            // The loop above, on an earlier call, has handled the reported error.
             io::ErrorKind::ConnectionRefused => {}
-            _ if is_way => _ = self.trouble.get_or_insert(Trouble::Unreachable(error)),
-            _ => _ = self.trouble.get_or_insert(Trouble::Network(error)),
+            _ if is_unreachable => _ = self.error.get_or_insert(Error::Unreachable(error)),
+            _ => _ = self.error.get_or_insert(Error::Network(error)),
         }
     }
 }
@@ -622,32 +634,33 @@ fn same_host(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// A timer that is only reset if it would fire too late. Firing early costs one turn.
+/// A timer that is reset only if the set time is later than the new deadline. If the timer fires
+/// early, the transfer only makes one turn more.
 #[derive(Debug)]
-struct Alarm {
+struct DeadlineTimer {
     sleep: Pin<Box<Sleep>>,
-    rings_at: Option<Instant>,
+    fires_at: Option<Instant>,
 }
 
-impl Alarm {
+impl DeadlineTimer {
     fn new() -> Self {
-        let far = tokio::time::Instant::now() + Duration::from_secs(86_400);
-        Self { sleep: Box::pin(tokio::time::sleep_until(far)), rings_at: None }
+        let never = tokio::time::Instant::now() + Duration::from_secs(86_400);
+        Self { sleep: Box::pin(tokio::time::sleep_until(never)), fires_at: None }
     }
 
     fn set(&mut self, deadline: Option<Instant>, now: Instant) {
         let Some(deadline) = deadline else { return };
-        if self.rings_at.is_none_or(|rings_at| deadline < rings_at) {
+        if self.fires_at.is_none_or(|fires_at| deadline < fires_at) {
             self.sleep.as_mut().reset(tokio::time::Instant::now() + deadline.since(now));
-            self.rings_at = Some(deadline);
+            self.fires_at = Some(deadline);
         }
     }
 
-    async fn rings(&mut self) {
-        if self.rings_at.is_none() {
+    async fn expired(&mut self) {
+        if self.fires_at.is_none() {
             return std::future::pending().await;
         }
         self.sleep.as_mut().await;
-        self.rings_at = None;
+        self.fires_at = None;
     }
 }

@@ -1,27 +1,27 @@
 //! Control structures in virtual time with the costs of 1982, compared with the measurements of
 //! TM-233 with tasking.
 
-use super::structure::Which;
-use super::{Course, RATES_BPS};
+use super::structure::ControlStructure;
+use super::{ControlTimes, RATES_BPS};
 use anyhow::Result;
 use protocols::meter::{Costs, Work};
 use protocols::station::{Control, Scheduler};
 use serde_json::{Value, json};
-use simulator::line::Line;
 use simulator::table::{Row, Table};
 use simulator::tm233::control::{course, ibm_pc_switching_in};
+use simulator::transmission_line::Line;
 use std::time::Duration;
 
 /// Results of a structure in virtual time, with its cost of 1982.
 #[derive(Debug)]
-pub(super) struct Of1982 {
-    pub(super) which: Which,
+pub(super) struct VirtualTimeResult {
+    pub(super) structure: ControlStructure,
     /// Cost of a change of control, in nanoseconds.
     pub(super) switch_ns: u64,
     /// Results without a line, where only changes of control take time.
-    pub(super) alone: Course,
+    pub(super) alone: ControlTimes,
     /// Results by line rate, in bits per second.
-    pub(super) on_lines: Vec<(u64, Course)>,
+    pub(super) on_lines: Vec<(u64, ControlTimes)>,
 }
 
 /// Measurements of the thesis on one line, with tasking.
@@ -46,16 +46,16 @@ const TASK_US: f64 = 135.0;
 /// # Errors
 ///
 /// Returns an error if a run stops making progress, or if there is no memory for a stack.
-pub(super) fn measure(keys: usize) -> Result<Vec<Of1982>> {
-    let priced = Which::all().into_iter();
-    let priced = priced.filter_map(|which| Some((which, which.switch_ns_of_1982()?)));
+pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
+    let priced = ControlStructure::all().into_iter();
+    let priced = priced.filter_map(|structure| Some((structure, structure.switch_ns_of_1982()?)));
     priced
-        .map(|(which, switch_ns)| {
+        .map(|(structure, switch_ns)| {
             // The size of a ring is always within its limit, so only the memory for a stack may be
             // missing.
-            which.make()?;
+            structure.make()?;
             let control = || -> Box<dyn Control> {
-                which.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
+                structure.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
             };
             let no_line = Line::path(Duration::ZERO);
             let only_switches = Costs::default().with(Work::Switch, switch_ns);
@@ -65,55 +65,56 @@ pub(super) fn measure(keys: usize) -> Result<Vec<Of1982>> {
                 Ok((rate_bps, course(Line::serial(rate_bps), costs, keys, &control)?))
             });
             let on_lines = on_lines.collect::<Result<_>>()?;
-            Ok(Of1982 { which, switch_ns, alone, on_lines })
+            Ok(VirtualTimeResult { structure, switch_ns, alone, on_lines })
         })
         .collect()
 }
 
 /// Returns the table with the figures of each structure.
-pub(super) fn table(structures: &[Of1982]) -> Table {
+pub(super) fn table(results: &[VirtualTimeResult]) -> Table {
     Table {
         number: "6-4 and 6-5 by structure",
         title: "on a line, in virtual time, with the costs of 1982",
         unit: "as named",
-        rows: structures.iter().flat_map(rows).collect(),
-        why: "The price of a change of control is the thesis's, and so are the costs of table 6-1 \
-              with that price taken out of them. The thesis measured the echo and the screenful \
-              with tasking alone, so that the other structures have no figure beside them. It \
-              could not explain 0.15 s of its screenful.",
+        rows: results.iter().flat_map(rows).collect(),
+        why: "The cost of a change of control is the thesis's; the other costs are those of table \
+              6-1 minus the changes of control that they include. The thesis measured the echo and \
+              the screenful with tasking only, so the other structures have no figure to compare \
+              with. The thesis could not explain 0.15 s of its screenful.",
     }
 }
 
-fn rows(structure: &Of1982) -> Vec<Row> {
-    let Of1982 { which, switch_ns, alone, on_lines } = structure;
-    let name = which.name();
+fn rows(result: &VirtualTimeResult) -> Vec<Row> {
+    let VirtualTimeResult { structure, switch_ns, alone, on_lines } = result;
+    let name = structure.name();
     let millis = |time: Duration| time.as_secs_f64() * 1_000.0;
-    let printed_us = if which.is_tasking() { TASK_US } else { PROCEDURE_US };
+    let printed_us = if structure.is_tasking() { TASK_US } else { PROCEDURE_US };
     let changes = alone.echo_switches.iter().sum();
     let mut rows = vec![
         Row::input(format!("{name}: a change, µs"), *switch_ns as f64 / 1e3, 0)
             .measured(printed_us),
         Row::output(format!("{name}: changes for an echo"), changes, 2),
-        Row::output(format!("{name}: they alone, ms"), millis(alone.echo), 2),
+        Row::output(format!("{name}: changes alone, ms"), millis(alone.echo), 2),
     ];
     // Only the tasking of the thesis, without the improvements of its section 7.1.
-    let is_of_thesis = which.name() == Which::TASKING;
+    let is_of_thesis = structure.name() == ControlStructure::TASKING;
     for (rate_bps, course) in on_lines {
-        let measured = MEASURED.iter().find(|one| is_of_thesis && one.rate_bps == *rate_bps);
+        let measured = MEASURED.iter().find(|entry| is_of_thesis && entry.rate_bps == *rate_bps);
         let echo = format!("{name}: echo at {rate_bps} bit/s, ms");
         let screenful = format!("{name}: screenful at {rate_bps} bit/s, ms");
         rows.extend([
-            Row::output(echo, millis(course.echo), 2).measured_if(measured.map(|one| one.echo_ms)),
+            Row::output(echo, millis(course.echo), 2)
+                .measured_if(measured.map(|entry| entry.echo_ms)),
             Row::output(screenful, millis(course.screenful), 0)
-                .measured_if(measured.map(|one| one.screenful_ms)),
+                .measured_if(measured.map(|entry| entry.screenful_ms)),
         ]);
     }
     rows
 }
 
 /// Returns the figures of a structure as JSON, in base units.
-pub(super) fn json(structure: &Of1982) -> Value {
-    let on_lines = structure.on_lines.iter().map(|(rate_bps, course)| {
+pub(super) fn json(result: &VirtualTimeResult) -> Value {
+    let on_lines = result.on_lines.iter().map(|(rate_bps, course)| {
         json!({
             "rate_bps": rate_bps,
             "echo_ns": course.echo.as_nanos(),
@@ -122,10 +123,10 @@ pub(super) fn json(structure: &Of1982) -> Value {
         })
     });
     json!({
-        "structure": structure.which.name(),
-        "switch_ns": structure.switch_ns,
-        "echo_switches": structure.alone.echo_switches,
-        "switches_alone_echo_ns": structure.alone.echo.as_nanos(),
+        "structure": result.structure.name(),
+        "switch_ns": result.switch_ns,
+        "echo_switches": result.alone.echo_switches,
+        "switches_alone_echo_ns": result.alone.echo.as_nanos(),
         "on_lines": on_lines.collect::<Vec<_>>(),
     })
 }

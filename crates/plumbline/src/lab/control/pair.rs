@@ -1,7 +1,7 @@
 //! Two hosts in one process, connected without delay: only plumbline's code takes time.
 
-use super::host::{Host, Role, SCREEN_KEY, SCREENFUL};
-use super::structure::Which;
+use super::stepped_host::{Host, Role, SCREEN_KEY, SCREENFUL};
+use super::structure::ControlStructure;
 use anyhow::{Result, ensure};
 use os::clock::Monotonic;
 use protocols::meter::Work;
@@ -14,7 +14,7 @@ const ECHOES: u64 = 500;
 const SCREENFULS: u64 = 100;
 
 /// Connection between two hosts with the same control structure.
-pub(super) struct Pair {
+pub(super) struct HostPair {
     user: Host,
     server: Host,
     clock: Monotonic,
@@ -25,38 +25,40 @@ pub(super) struct Pair {
 pub(super) struct Block {
     /// Time from a key to its echo, until both hosts are idle; the sum of both hosts.
     pub(super) echo_ns: u64,
-    /// The same for a key that is answered with a screenful.
+    /// Time from a key to the screenful that answers it, until both hosts are idle; the sum of both
+    /// hosts.
     pub(super) screenful_ns: u64,
     /// Changes of control for each key, of user and server.
     pub(super) echo_switches: [f64; 2],
 }
 
-impl Pair {
-    pub(super) fn connect(which: Which) -> Result<Self> {
+impl HostPair {
+    pub(super) fn connect(structure: ControlStructure) -> Result<Self> {
         let clock = Monotonic::start();
-        let host = |role, address| Host::new(which, role, address, SERVER, clock);
-        let (user, server) = (host(Role::User, USER)?, host(Role::Server, SERVER)?);
+        let host = |role, address| Host::new(structure, role, address, SERVER, clock);
+        let user = host(Role::User, USER)?;
+        let server = host(Role::Server, SERVER)?;
         let mut pair = Self { user, server, clock };
         pair.settle();
-        ensure!(pair.user.carried.is_open(), "the two hosts do not connect: {}", which.name());
+        ensure!(pair.user.tcp_app.is_open(), "the two hosts do not connect: {}", structure.name());
         Ok(pair)
     }
 
     /// Sends a key and carries datagrams until both hosts are idle.
     fn key(&mut self, key: u8, answer_len: usize) -> Result<()> {
-        let before = self.user.carried.stream.bytes;
-        self.user.strike(key);
+        let before = self.user.tcp_app.stream.bytes;
+        self.user.send_key(key);
         self.settle();
-        let came = self.user.carried.stream.bytes - before;
-        ensure!(came == answer_len, "received {came} of {answer_len} bytes");
+        let received_bytes = self.user.tcp_app.stream.bytes - before;
+        ensure!(received_bytes == answer_len, "received {received_bytes} of {answer_len} bytes");
         Ok(())
     }
 
     fn settle(&mut self) {
         // No exchange here takes more turns than this.
         for _ in 0..64 {
-            let sent = carry(&mut self.user, &mut self.server);
-            let answered = carry(&mut self.server, &mut self.user);
+            let sent = deliver(&mut self.user, &mut self.server);
+            let answered = deliver(&mut self.server, &mut self.user);
             if !sent && !answered {
                 return;
             }
@@ -85,12 +87,12 @@ impl Pair {
         for _ in 0..count {
             self.key(key, answer_len)?;
         }
-        let passed = self.clock.now() - started;
-        Ok(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX) / count)
+        let elapsed = self.clock.now() - started;
+        Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / count)
     }
 }
 
-fn carry(from: &mut Host, to: &mut Host) -> bool {
+fn deliver(from: &mut Host, to: &mut Host) -> bool {
     from.run();
     let mut has_sent = false;
     while from.transmit() {
@@ -105,9 +107,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_back_and_a_screenful_comes_by_every_structure() {
-        for which in Which::all() {
-            let mut pair = Pair::connect(which).unwrap();
+    fn every_structure_delivers_an_echo_and_a_screenful() {
+        for structure in ControlStructure::all() {
+            let mut pair = HostPair::connect(structure).unwrap();
             for _ in 0..50 {
                 pair.key(b'x', 1).unwrap();
                 pair.key(SCREEN_KEY, SCREENFUL).unwrap();
@@ -116,10 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn to_send_in_the_user_step_saves_a_change_of_control_for_a_key() {
+    fn sending_in_the_user_step_saves_one_control_change_per_key() {
         let switches = |name| {
-            let which = Which::all().into_iter().find(|which| which.name() == name).unwrap();
-            let mut pair = Pair::connect(which).unwrap();
+            let structure = ControlStructure::all()
+                .into_iter()
+                .find(|structure| structure.name() == name)
+                .unwrap();
+            let mut pair = HostPair::connect(structure).unwrap();
             (0..10).for_each(|_| pair.key(b'x', 1).unwrap());
             let before = pair.switches();
             (0..100).for_each(|_| pair.key(b'x', 1).unwrap());

@@ -5,14 +5,14 @@ use protocols::station::{Control, Scheduler};
 
 /// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
-    /// The scheduler of the commands, which checks the steps in their natural order.
+pub(super) enum ControlStructure {
+    /// The scheduler of plumb's commands, which checks the protocol steps in their natural order.
     Scheduler,
     /// A ring of tasks or procedures.
     Ring(Structure),
 }
 
-impl Which {
+impl ControlStructure {
     /// Name of the structure that the thesis measured.
     pub(super) const TASKING: &str = "tasking";
 
@@ -39,7 +39,7 @@ impl Which {
         }
     }
 
-    /// Returns whether each step is a task with its own stack.
+    /// Returns whether each protocol step is a task with its own stack.
     pub(super) const fn is_tasking(self) -> bool {
         matches!(self, Self::Ring(Structure { kind: Kind::Tasks(_), .. }))
     }

@@ -1,7 +1,7 @@
 //! A short run and its report in both formats.
 
 use super::*;
-use crate::lab::tables;
+use crate::lab::comparison_tables;
 use simulator::table::{Extent, Origin};
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ fn findings() -> Findings {
 }
 
 #[test]
-fn in_1982_the_structure_of_control_is_not_noticed_by_a_person() {
+fn at_the_costs_of_1982_the_control_structure_is_not_noticeable_to_the_user() {
     let rows = of_1982::measure(100).unwrap();
     let echo = |name| {
-        let row = rows.iter().find(|row| row.which.name() == name).unwrap();
+        let row = rows.iter().find(|row| row.structure.name() == name).unwrap();
         row.on_lines[0].1.echo.as_secs_f64()
     };
     // TM-233 §4.2.4: "this difference would probably not be noticeable to the user".
@@ -34,10 +34,10 @@ fn in_1982_the_structure_of_control_is_not_noticed_by_a_person() {
 }
 
 #[test]
-fn what_tasking_adds_is_sixty_five_microseconds_a_change_and_six_changes_an_echo() {
+fn tasking_adds_65_microseconds_per_control_change_and_an_echo_needs_six() {
     let rows = of_1982::measure(100).unwrap();
     let alone = |name| {
-        let row = rows.iter().find(|row| row.which.name() == name).unwrap();
+        let row = rows.iter().find(|row| row.structure.name() == name).unwrap();
         row.alone.echo
     };
     assert_eq!(alone("ring of procedures"), Duration::from_micros(6 * 70));
@@ -46,20 +46,20 @@ fn what_tasking_adds_is_sixty_five_microseconds_a_change_and_six_changes_an_echo
 }
 
 #[test]
-fn the_report_says_what_could_not_be_measured_and_why() {
+fn the_report_states_what_was_not_measured_and_the_reason() {
     let findings = findings();
-    assert!(report::text(&findings, 100).contains("Not measured: not permitted"));
-    let json: serde_json::Value = serde_json::from_str(&report::json(&findings)).unwrap();
+    assert!(control_report::text(&findings, 100).contains("Not measured: not permitted"));
+    let json: serde_json::Value = serde_json::from_str(&control_report::json(&findings)).unwrap();
     assert_eq!(json["on_tun"], serde_json::Value::Null);
     assert_eq!(json["on_tun_not_measured"], "not permitted");
     assert_eq!(json["in_one_process"].as_array().map(Vec::len), Some(9));
 }
 
 #[test]
-fn the_page_has_the_table_that_comes_out_in_virtual_time() {
+fn the_page_contains_the_table_computed_in_virtual_time() {
     let page = include_str!("../../../../../docs/lab/control.md");
     let table = of_1982::table(&of_1982::measure(AMOUNT.keys).unwrap());
-    for line in tables::table_text(&table, "1982", 100).lines() {
+    for line in comparison_tables::table_text(&table, "1982", 100).lines() {
         assert!(page.contains(&format!("{line}\n")), "{line}");
     }
 }
@@ -87,12 +87,12 @@ fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
 #[test]
 fn every_row_of_the_report_is_counted_before_the_first_table() {
     let findings = findings();
-    let text = report::text(&findings, 1_000);
+    let text = control_report::text(&findings, 1_000);
     let (head, _) = text.split_once("An empty change of control").unwrap();
     // Five structures with seven figures each, five of them costs; four kinds of an empty change
     // and nine structures in one process.
     assert!(head.contains("Of 48 rows 5 are input, 0 fit and 43 output. 4 outputs"), "{head}");
-    let json: serde_json::Value = serde_json::from_str(&report::json(&findings)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&control_report::json(&findings)).unwrap();
     assert_eq!(json["census"]["rows"], serde_json::json!({"input": 5, "fit": 0, "output": 43}));
     assert_eq!(json["tables"][0]["rows"][0]["origin"], "input");
     for table in ["empty_switch", "in_one_process"] {
@@ -103,7 +103,7 @@ fn every_row_of_the_report_is_counted_before_the_first_table() {
 
 #[test]
 fn the_report_fits_into_forty_columns() {
-    let text = report::text(&findings(), 40);
+    let text = control_report::text(&findings(), 40);
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
 }

@@ -4,8 +4,8 @@
 //! key is written to a socket, and the kernel sends a datagram through the TUN. The signal routine
 //! notifies the station, the station answers, and the echo arrives at the socket.
 
-use super::host::{Host, MTU, PORT, Role, SCREEN_KEY, SCREENFUL};
-use super::structure::Which;
+use super::stepped_host::{Host, MTU, PORT, Role, SCREEN_KEY, SCREENFUL};
+use super::structure::ControlStructure;
 use anyhow::{Context, Result, bail, ensure};
 use os::clock::Monotonic;
 use os::interface::Interface;
@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 const ECHOES: u64 = 200;
 const SCREENFULS: u64 = 50;
 /// Time after which an answer counts as lost.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A session over one TUN.
 pub(super) struct Session {
@@ -45,20 +45,22 @@ pub(super) struct Block {
 
 impl Session {
     /// Connects over the `number`th TUN of the calling thread's network namespace.
-    pub(super) fn connect(which: Which, number: u8) -> Result<Self> {
-        let [ours, theirs] = [1, 2].map(|last| Ipv4Addr::new(10, 83, number, last));
+    pub(super) fn connect(structure: ControlStructure, number: u8) -> Result<Self> {
+        let [station_address, kernel_address] =
+            [1, 2].map(|last| Ipv4Addr::new(10, 83, number, last));
         let tun = Tun::open(None)?;
         let interface = Interface::named(tun.name())?;
-        interface.set_address(theirs, 24)?;
+        interface.set_address(kernel_address, 24)?;
         interface.set_mtu(u16::try_from(MTU)?)?;
         interface.bring_up()?;
         let clock = Monotonic::start();
-        let host = Host::new(which, Role::Server, ours, ours, clock)?;
-        let (packet, answer) = (vec![0; MTU], vec![0; 2 * SCREENFUL]);
-        let socket = connecting(SocketAddrV4::new(ours, PORT))?;
+        let host = Host::new(structure, Role::Server, station_address, station_address, clock)?;
+        let packet = vec![0; MTU];
+        let answer = vec![0; 2 * SCREENFUL];
+        let socket = connecting(SocketAddrV4::new(station_address, PORT))?;
         let mut session = Self { host, tun, socket, clock, packet, answer };
-        let until = clock.now() + PATIENCE;
-        while !session.host.carried.is_open() {
+        let until = clock.now() + ANSWER_TIMEOUT;
+        while !session.host.tcp_app.is_open() {
             ensure!(clock.now() < until, "the kernel cannot connect over {}", session.tun.name());
             session.turn(Duration::from_millis(10))?;
         }
@@ -67,11 +69,11 @@ impl Session {
     }
 
     /// Waits for a signal, receives the datagrams, runs the station and writes its output.
-    fn turn(&mut self, patience: Duration) -> Result<()> {
+    fn turn(&mut self, timeout: Duration) -> Result<()> {
         let mut signals = Signals::default();
         ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "cannot watch the TUN");
         signals.set_timer(1, self.host.station.deadline());
-        let until = self.clock.now() + patience;
+        let until = self.clock.now() + timeout;
         // The station determines which of its steps the signal concerns.
         signals.wait(&Flags::default(), &self.clock, Some(until))?;
         while let Some(length) = self.tun.read(&mut self.packet)? {
@@ -85,7 +87,7 @@ impl Session {
                 self.tun.write(&self.host.wire)?;
                 has_sent = true;
             }
-            // The link has room again for the rest of a screenful.
+            // The link has free space again for the rest of a screenful.
             if !has_sent {
                 return Ok(());
             }
@@ -96,17 +98,21 @@ impl Session {
     fn key(&mut self, key: u8, answer_len: usize) -> Result<u64> {
         let started = self.clock.now();
         self.socket.write_all(&[key])?;
-        let mut came = 0;
-        while came < answer_len {
-            self.turn(PATIENCE)?;
-            came += self.come()?;
-            ensure!(self.clock.now() - started < PATIENCE, "received {came} of {answer_len} bytes");
+        let mut received_bytes = 0;
+        while received_bytes < answer_len {
+            self.turn(ANSWER_TIMEOUT)?;
+            received_bytes += self.read_echo()?;
+            ensure!(
+                self.clock.now() - started < ANSWER_TIMEOUT,
+                "received {received_bytes} of {answer_len} bytes"
+            );
         }
         Ok(u64::try_from((self.clock.now() - started).as_nanos())?)
     }
 
-    /// Returns the number of bytes that the kernel's end has received.
-    fn come(&mut self) -> Result<usize> {
+    /// Reads the data that has arrived at the kernel's end of the session, without waiting, and
+    /// returns the number of bytes read.
+    fn read_echo(&mut self) -> Result<usize> {
         match self.socket.read(&mut self.answer) {
             Ok(0) => bail!("the station closed the connection"),
             Ok(count) => Ok(count),

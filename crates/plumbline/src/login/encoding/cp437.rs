@@ -15,7 +15,7 @@ fn is_control(byte: u8) -> bool {
     matches!(byte, 0 | 0x07..=0x0a | 0x0c | 0x0d | 0x1b | 0x7f)
 }
 
-/// Returns the character of the byte, or the control that it is.
+/// Returns the character displayed for the byte. A control is returned unchanged.
 pub(super) fn character(byte: u8) -> char {
     let glyph = match byte {
         _ if is_control(byte) => None,

@@ -34,7 +34,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the names under which Telnet CHARSET may agree on it; empty if it has none.
+    /// Returns the names of this character set for Telnet CHARSET; empty if it has none.
     pub(super) fn charsets(self) -> Vec<String> {
         let names: &[&str] = match self {
             Self::Utf8 => &["UTF-8", "US-ASCII"],
@@ -84,7 +84,7 @@ impl Decoder {
 pub(super) struct Encoder {
     encoding: Encoding,
     /// An incomplete character or key sequence.
-    begun: Vec<u8>,
+    pending: Vec<u8>,
     has_cr: bool,
 }
 
@@ -104,7 +104,7 @@ enum Key {
 impl Encoder {
     /// Creates an encoder for a new session.
     pub(super) fn new(encoding: Encoding) -> Self {
-        Self { encoding, begun: Vec::new(), has_cr: false }
+        Self { encoding, pending: Vec::new(), has_cr: false }
     }
 
     /// Returns whether UTF-8 is sent unchanged.
@@ -117,7 +117,7 @@ impl Encoder {
         if self.is_plain() {
             return bytes.extend_from_slice(text);
         }
-        let mut joined = std::mem::take(&mut self.begun);
+        let mut joined = std::mem::take(&mut self.pending);
         joined.extend_from_slice(text);
         let mut rest = joined.as_slice();
         while !rest.is_empty() {
@@ -128,15 +128,15 @@ impl Encoder {
             }
             self.has_cr = false;
             match first_character(rest) {
-                First::Character(character) => {
+                FirstElement::Character(character) => {
                     self.put_character(character, bytes);
                     rest = rest.get(character.len_utf8()..).unwrap_or_default();
                 }
-                First::Begun => {
-                    self.begun = rest.to_vec();
+                FirstElement::Incomplete => {
+                    self.pending = rest.to_vec();
                     return;
                 }
-                First::Wrong(byte) => {
+                FirstElement::Invalid(byte) => {
                     bytes.push(byte);
                     rest = rest.get(1..).unwrap_or_default();
                 }
@@ -188,15 +188,15 @@ impl Encoder {
 }
 
 /// First element of a text.
-enum First {
+enum FirstElement {
     Character(char),
     /// An incomplete character.
-    Begun,
+    Incomplete,
     /// A byte that is not valid UTF-8.
-    Wrong(u8),
+    Invalid(u8),
 }
 
-fn first_character(text: &[u8]) -> First {
+fn first_character(text: &[u8]) -> FirstElement {
     let head = text.get(..4).unwrap_or(text);
     let valid = match std::str::from_utf8(head) {
         Ok(valid) => valid,
@@ -204,13 +204,13 @@ fn first_character(text: &[u8]) -> First {
             let valid = head.get(..error.valid_up_to()).unwrap_or_default();
             std::str::from_utf8(valid).unwrap_or_default()
         }
-        Err(error) if error.error_len().is_none() => return First::Begun,
+        Err(error) if error.error_len().is_none() => return FirstElement::Incomplete,
         Err(_) => "",
     };
     match (valid.chars().next(), text.first()) {
-        (Some(character), _) => First::Character(character),
-        (None, Some(byte)) => First::Wrong(*byte),
-        (None, None) => First::Begun,
+        (Some(character), _) => FirstElement::Character(character),
+        (None, Some(byte)) => FirstElement::Invalid(*byte),
+        (None, None) => FirstElement::Incomplete,
     }
 }
 

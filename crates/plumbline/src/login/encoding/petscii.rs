@@ -6,7 +6,7 @@
 
 use super::{Key, find, put};
 
-/// Characters of 0xa0 to 0xbf, identical in both sets except for two.
+/// Characters of 0xa0 to 0xbf, identical in both sets except for two characters.
 const GRAPHICS_A0: &str = "\u{a0}▌▄▔▁▏▒▕🮏◤🮇├▗└┐▂┌┴┬┤▎▍🮈🮂🮃▃🭿▖▝┘▘▚";
 /// Characters of 0xc0 to 0xdf in the set with graphics.
 const GRAPHICS_C0: &str = "─♠🭲🭸🭷🭶🭺🭱🭴╮╰╯🭼╲╱🭽🭾●🭻♥🭰╭╳○♣🭵♦┼🮌│π◥";

@@ -16,27 +16,30 @@ fn encoded(encoding: Encoding, text: &str) -> Vec<u8> {
 }
 
 /// Returns the bytes whose character is encoded as a different byte.
-fn one_way(character: impl Fn(u8) -> Option<char>, byte: impl Fn(char) -> Option<u8>) -> Vec<u8> {
+fn not_reversible(
+    character: impl Fn(u8) -> Option<char>,
+    byte: impl Fn(char) -> Option<u8>,
+) -> Vec<u8> {
     (0..=255).filter(|b| character(*b).is_some_and(|shown| byte(shown) != Some(*b))).collect()
 }
 
 #[test]
 fn each_byte_of_cp437_has_a_character_of_its_own() {
-    assert_eq!(one_way(|byte| Some(cp437::character(byte)), cp437::byte), b"");
+    assert_eq!(not_reversible(|byte| Some(cp437::character(byte)), cp437::byte), b"");
     assert_eq!(decoded(Encoding::Cp437, b"\xc9\xcd\xbb \x01\x1b[0m"), "╔═╗ ☺\x1b[0m");
     assert_eq!(encoded(Encoding::Cp437, "naïve €"), b"na\x8bve ?");
 }
 
 #[test]
-fn the_places_of_petscii_that_are_double_have_one_byte() {
-    let one_way = one_way(|byte| petscii::character(byte, false), petscii::byte);
-    assert_eq!(one_way, (0x60..=0x7f).chain(0xe0..=0xff).collect::<Vec<_>>());
+fn duplicate_codes_of_petscii_are_encoded_as_one_byte() {
+    let not_reversible = not_reversible(|byte| petscii::character(byte, false), petscii::byte);
+    assert_eq!(not_reversible, (0x60..=0x7f).chain(0xe0..=0xff).collect::<Vec<_>>());
     let graphics = |byte| (0xa0..=0xdf).contains(&byte).then(|| petscii::character(byte, true));
-    assert_eq!(self::one_way(|byte| graphics(byte).flatten(), petscii::byte), b"");
+    assert_eq!(self::not_reversible(|byte| graphics(byte).flatten(), petscii::byte), b"");
 }
 
 #[test]
-fn petscii_swaps_the_cases_and_speaks_to_the_cursor() {
+fn petscii_swaps_the_cases_and_moves_the_cursor() {
     assert_eq!(decoded(Encoding::Petscii, b"\x93hELLO\r"), "\x1b[H\x1b[2JHello\x1b[27m\r\n");
     assert_eq!(decoded(Encoding::Petscii, b"\xc8ELLO\x8e\xd3"), "Hello♥");
     assert_eq!(encoded(Encoding::Petscii, "Hi\r\n\x7f\x1b[A"), b"\xc8I\x0d\x14\x91");
@@ -45,7 +48,7 @@ fn petscii_swaps_the_cases_and_speaks_to_the_cursor() {
 #[test]
 fn each_glyph_of_atascii_has_a_byte_of_its_own() {
     let glyph = |byte| (byte < 0x80).then(|| atascii::character(byte)).flatten();
-    assert_eq!(one_way(glyph, atascii::byte), b"");
+    assert_eq!(not_reversible(glyph, atascii::byte), b"");
 }
 
 #[test]
@@ -56,7 +59,7 @@ fn atascii_has_inverse_video_in_the_high_bit_and_an_end_of_line_of_its_own() {
 }
 
 #[test]
-fn a_character_that_is_cut_between_two_calls_is_whole() {
+fn a_character_split_between_two_calls_is_joined() {
     let mut encoder = Encoder::new(Encoding::Latin1);
     let mut bytes = Vec::new();
     encoder.encode(b"caf\xc3", &mut bytes);
@@ -66,19 +69,19 @@ fn a_character_that_is_cut_between_two_calls_is_whole() {
 
 proptest! {
     #[test]
-    fn latin_1_comes_back_as_it_was(bytes: Vec<u8>) {
+    fn latin_1_survives_a_round_trip(bytes: Vec<u8>) {
         let text = decoded(Encoding::Latin1, &bytes);
         prop_assert_eq!(encoded(Encoding::Latin1, &text), bytes);
     }
 
     #[test]
-    fn cp437_comes_back_as_it_was(bytes: Vec<u8>) {
+    fn cp437_survives_a_round_trip(bytes: Vec<u8>) {
         let text = decoded(Encoding::Cp437, &bytes);
         prop_assert_eq!(encoded(Encoding::Cp437, &text), bytes);
     }
 
     #[test]
-    fn what_is_decoded_is_text_however_it_is_cut(
+    fn any_split_of_the_bytes_decodes_to_the_same_text(
         bytes: Vec<u8>,
         at: prop::sample::Index,
         encoding in prop::sample::select(vec![
@@ -87,20 +90,22 @@ proptest! {
     ) {
         let whole = decoded(encoding, &bytes);
         let (head, tail) = bytes.split_at(at.index(bytes.len() + 1));
-        let (mut decoder, mut text) = (Decoder::new(encoding), Vec::new());
+        let mut decoder = Decoder::new(encoding);
+        let mut text = Vec::new();
         decoder.decode(head, &mut text);
         decoder.decode(tail, &mut text);
         prop_assert_eq!(String::from_utf8(text).unwrap(), whole);
     }
 
     #[test]
-    fn any_keys_are_encoded_however_they_are_cut(
+    fn arbitrary_keys_are_encoded_in_any_split(
         keys: Vec<u8>,
         encoding in prop::sample::select(vec![
             Encoding::Latin1, Encoding::Cp437, Encoding::Petscii, Encoding::Atascii,
         ])
     ) {
-        let (mut encoder, mut bytes) = (Encoder::new(encoding), Vec::new());
+        let mut encoder = Encoder::new(encoding);
+        let mut bytes = Vec::new();
         keys.iter().for_each(|key| encoder.encode(&[*key], &mut bytes));
         prop_assert!(bytes.len() <= keys.len());
     }

@@ -1,6 +1,6 @@
 //! Compiler of scripts: produces instructions and reports errors before the script runs.
 
-use super::{Instruction, Piece, ScriptError, Template, What};
+use super::{Expectation, Instruction, Piece, ScriptError, Template};
 use protocols::time::Duration;
 use regex::RegexBuilder;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl Script {
     ) -> Result<Self, ScriptError> {
         let mut compiler = Compiler {
             instructions: Vec::new(),
-            known: environment.keys().cloned().collect(),
+            defined: environment.keys().cloned().collect(),
             open: Vec::new(),
         };
         for (number, line) in (1..).zip(text.lines()) {
@@ -57,51 +57,53 @@ struct Open {
 
 struct Compiler {
     instructions: Vec<(usize, Instruction)>,
-    known: Vec<String>,
+    defined: Vec<String>,
     open: Vec<Open>,
 }
 
 impl Compiler {
     fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
-        let mut words = Words { rest: line.trim() };
-        if words.is_at_end() {
+        let mut tokens = Tokens { rest: line.trim() };
+        if tokens.is_at_end() {
             return Ok(());
         }
         let statement =
-            words.word().ok_or("a statement starts with a keyword such as send or expect")?;
+            tokens.token().ok_or("a statement starts with a keyword such as send or expect")?;
         let instruction = match statement {
-            "send" if words.takes("break") => Instruction::Break,
-            "send" => Instruction::Send(self.text(&mut words)?),
-            "say" => Instruction::Say(self.text(&mut words)?),
+            "send" if tokens.accepts("break") => Instruction::Break,
+            "send" => Instruction::Send(self.text(&mut tokens)?),
+            "say" => Instruction::Say(self.text(&mut tokens)?),
             "expect" => {
-                let (what, timeout) = (what(&mut words)?, timeout(&mut words)?);
-                Instruction::Expect { what, timeout }
+                let expectation = expectation(&mut tokens)?;
+                let timeout = timeout(&mut tokens)?;
+                Instruction::Expect { expectation, timeout }
             }
             "if" => {
-                let (what, timeout) = (what(&mut words)?, timeout(&mut words)?);
+                let expectation = expectation(&mut tokens)?;
+                let timeout = timeout(&mut tokens)?;
                 let unless = self.instructions.len();
                 self.open.push(Open { line: number, unless, jump: None });
-                Instruction::Unless { what, timeout, target: 0 }
+                Instruction::Unless { expectation, timeout, target: 0 }
             }
             "else" | "end" => {
-                words.end()?;
+                tokens.end()?;
                 return self.close(number, statement == "else");
             }
-            "timeout" => Instruction::Timeout(seconds(&mut words)?),
+            "timeout" => Instruction::Timeout(seconds(&mut tokens)?),
             "on" => {
-                let is_said = words.takes("failure") && words.takes("exit");
-                is_said.then_some(()).ok_or("usage: on failure exit N")?;
-                Instruction::OnFailure(code(&mut words)?)
+                let is_complete = tokens.accepts("failure") && tokens.accepts("exit");
+                is_complete.then_some(()).ok_or("usage: on failure exit N")?;
+                Instruction::OnFailure(code(&mut tokens)?)
             }
             "set" => {
-                let name = words.word().filter(|name| is_name(name));
+                let name = tokens.token().filter(|name| is_name(name));
                 let name = name.ok_or("set requires a name and a quoted text")?.to_owned();
-                let text = self.text(&mut words)?;
-                self.known.push(name.clone());
+                let text = self.text(&mut tokens)?;
+                self.defined.push(name.clone());
                 Instruction::Set(name, text)
             }
             "interact" => Instruction::Interact,
-            "exit" => Instruction::Exit(code(&mut words)?),
+            "exit" => Instruction::Exit(code(&mut tokens)?),
             other => {
                 return Err(format!(
                     "unknown statement '{}': use send, expect, if, else, end, timeout, on failure, \
@@ -110,14 +112,15 @@ impl Compiler {
                 ));
             }
         };
-        words.end()?;
+        tokens.end()?;
         self.instructions.push((number, instruction));
         Ok(())
     }
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
         let open = self.open.last_mut().ok_or("no matching if")?;
-        let (unless, jump) = (open.unless, open.jump);
+        let unless = open.unless;
+        let jump = open.jump;
         if is_else {
             if jump.is_some() {
                 return Err("this if already has an else".to_owned());
@@ -142,13 +145,13 @@ impl Compiler {
         }
     }
 
-    fn text(&self, words: &mut Words<'_>) -> Result<Template, String> {
-        let text = words.quoted('"').ok_or("missing quoted text")?;
+    fn text(&self, tokens: &mut Tokens<'_>) -> Result<Template, String> {
+        let text = tokens.quoted('"').ok_or("missing quoted text")?;
         let template = template(text?)?;
         for piece in &template.0 {
             if let Piece::Variable(name) = piece
                 && !name.chars().all(|c| c.is_ascii_digit())
-                && !self.known.contains(name)
+                && !self.defined.contains(name)
             {
                 return Err(format!(
                     "${{{name}}} is not defined: set it in an earlier line, or pass the \
@@ -161,30 +164,30 @@ impl Compiler {
 }
 
 /// Unparsed rest of a line.
-struct Words<'a> {
+struct Tokens<'a> {
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Tokens<'a> {
     fn is_at_end(&mut self) -> bool {
         self.rest = self.rest.trim_start();
         self.rest.is_empty() || self.rest.starts_with('#')
     }
 
-    fn word(&mut self) -> Option<&'a str> {
+    fn token(&mut self) -> Option<&'a str> {
         if self.is_at_end() {
             return None;
         }
         let end = self.rest.find(|c: char| c.is_whitespace()).unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at_checked(end)?;
+        let (token, rest) = self.rest.split_at_checked(end)?;
         self.rest = rest;
-        Some(word)
+        Some(token)
     }
 
-    /// Consumes `word` if it is the next word.
-    fn takes(&mut self, word: &str) -> bool {
-        let mut ahead = Words { rest: self.rest };
-        let is_next = ahead.word() == Some(word);
+    /// Consumes `token` if it is the next word.
+    fn accepts(&mut self, token: &str) -> bool {
+        let mut ahead = Tokens { rest: self.rest };
+        let is_next = ahead.token() == Some(token);
         if is_next {
             self.rest = ahead.rest;
         }
@@ -220,16 +223,16 @@ impl<'a> Words<'a> {
     }
 }
 
-fn what(words: &mut Words<'_>) -> Result<What, String> {
-    if words.takes("end") {
-        return Ok(What::End);
+fn expectation(tokens: &mut Tokens<'_>) -> Result<Expectation, String> {
+    if tokens.accepts("end") {
+        return Ok(Expectation::End);
     }
-    let pattern = words.quoted('/').ok_or("missing pattern between slashes, or end")??;
+    let pattern = tokens.quoted('/').ok_or("missing pattern between slashes, or end")??;
     let built = RegexBuilder::new(&pattern.replace("\\/", "/"))
         .multi_line(true)
         .size_limit(PATTERN_MAX_BYTES)
         .build();
-    built.map(What::Pattern).map_err(|error| {
+    built.map(Expectation::Pattern).map_err(|error| {
         // The library quotes the pattern in the lines above the last, which has the error message.
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim().to_owned();
@@ -238,20 +241,20 @@ fn what(words: &mut Words<'_>) -> Result<What, String> {
     })
 }
 
-fn timeout(words: &mut Words<'_>) -> Result<Option<Duration>, String> {
-    if words.takes("timeout") { seconds(words).map(Some) } else { Ok(None) }
+fn timeout(tokens: &mut Tokens<'_>) -> Result<Option<Duration>, String> {
+    if tokens.accepts("timeout") { seconds(tokens).map(Some) } else { Ok(None) }
 }
 
-fn seconds(words: &mut Words<'_>) -> Result<Duration, String> {
-    let seconds = words.word().and_then(|word| word.parse().ok());
+fn seconds(tokens: &mut Tokens<'_>) -> Result<Duration, String> {
+    let seconds = tokens.token().and_then(|token| token.parse().ok());
     let seconds = seconds.filter(|seconds| (0.0..=TIMEOUT_MAX_S).contains(seconds));
     seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "invalid timeout: use 0 to 86400 seconds".to_owned())
 }
 
-fn code(words: &mut Words<'_>) -> Result<u8, String> {
-    let code = words.word().and_then(|word| word.parse().ok());
+fn code(tokens: &mut Tokens<'_>) -> Result<u8, String> {
+    let code = tokens.token().and_then(|token| token.parse().ok());
     code.ok_or_else(|| "invalid exit code: use a number from 0 to 255".to_owned())
 }
 
@@ -267,7 +270,7 @@ fn template(text: &str) -> Result<Template, String> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
-        let (taken, length) = match character {
+        let (decoded, length) = match character {
             '\\' => escape(rest)?,
             '$' => {
                 let inside = rest.strip_prefix("${").and_then(|rest| rest.split_once('}'));
@@ -281,7 +284,7 @@ fn template(text: &str) -> Result<Template, String> {
             }
             other => (other.to_string().into_bytes(), other.len_utf8()),
         };
-        bytes.extend_from_slice(&taken);
+        bytes.extend_from_slice(&decoded);
         rest = rest.get(length..).unwrap_or_default();
     }
     pieces.push(Piece::Bytes(bytes));

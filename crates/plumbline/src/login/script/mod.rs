@@ -5,19 +5,19 @@
 //! (`runner`).
 //!
 //! ```text
-//! send "text"                     \r \n \t \e \" \\ \$ \xHH, and ${NAME}
-//! send break                      a BREAK
-//! expect /pattern/ [timeout S]    wait for it; ${0}, ${1} ... are then what it found
-//! expect end [timeout S]          wait until the far side closes
-//! if /pattern/ [timeout S]        the same, but where it does not come, go on behind else
+//! send "text"                     send it; escapes: \r \n \t \e \" \\ \$ \xHH, ${NAME}
+//! send break                      send a BREAK
+//! expect /pattern/ [timeout S]    wait for a match; sets ${0}, ${1} ... to its groups
+//! expect end [timeout S]          wait until the remote host closes the connection
+//! if /pattern/ [timeout S]        like expect, but without a match continue after else
 //! else
 //! end
-//! timeout S                       how long to wait from here on, unless it is said
-//! on failure exit N               what plumb returns from here on where an expect fails
-//! set NAME "text"
-//! say "text"                      a line on stderr
-//! interact                        the keyboard has the session from here on
-//! exit N                          end, and return N
+//! timeout S                       default timeout of the following statements
+//! on failure exit N               exit code if a following expect fails
+//! set NAME "text"                 set a variable
+//! say "text"                      print a line on stderr
+//! interact                        continue the session from the keyboard
+//! exit N                          end with exit code N
 //! ```
 //!
 //! Patterns are matched against the output of the remote host without the sequences that move the
@@ -25,13 +25,13 @@
 //! match and all text before it are removed.
 
 mod compile;
-mod heard;
+mod match_buffer;
 mod runner;
 #[cfg(test)]
 mod tests;
 
 pub(super) use compile::Script;
-pub(super) use runner::{Act, Runner};
+pub(super) use runner::{Runner, ScriptAction};
 
 use protocols::time::Duration;
 use regex::Regex;
@@ -43,12 +43,12 @@ enum Instruction {
     Send(Template),
     Break,
     Expect {
-        what: What,
+        expectation: Expectation,
         timeout: Option<Duration>,
     },
     /// Branches to this instruction if the event does not occur.
     Unless {
-        what: What,
+        expectation: Expectation,
         timeout: Option<Duration>,
         target: usize,
     },
@@ -63,12 +63,12 @@ enum Instruction {
 
 /// Event that a script waits for.
 #[derive(Clone, Debug)]
-enum What {
+enum Expectation {
     Pattern(Regex),
     End,
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern(pattern) => write!(f, "/{}/", pattern.as_str().escape_debug()),

@@ -1,7 +1,7 @@
 //! Runs a script, one instruction after the other, as far as the received output permits.
 
-use super::heard::Heard;
-use super::{Instruction, Piece, Script, Template, What};
+use super::match_buffer::MatchBuffer;
+use super::{Expectation, Instruction, Piece, Script, Template};
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const LAST_LINE_MAX: usize = 60;
 
 /// Action of the session on behalf of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::login) enum Act {
+pub(in crate::login) enum ScriptAction {
     /// Send these bytes.
     Send(Vec<u8>),
     /// Send a BREAK.
@@ -35,7 +35,7 @@ pub(in crate::login) struct Runner {
     script: Script,
     next: usize,
     variables: BTreeMap<String, Vec<u8>>,
-    heard: Heard,
+    buffer: MatchBuffer,
     has_ended: bool,
     timeout: Duration,
     failure: u8,
@@ -54,7 +54,7 @@ impl Runner {
             variables: variables.collect(),
             script,
             next: 0,
-            heard: Heard::default(),
+            buffer: MatchBuffer::default(),
             has_ended: false,
             timeout: TIMEOUT,
             failure: FAILURE,
@@ -64,8 +64,8 @@ impl Runner {
     }
 
     /// Processes output of the remote host.
-    pub(in crate::login) fn hear(&mut self, text: &[u8]) {
-        self.heard.put(text);
+    pub(in crate::login) fn receive(&mut self, text: &[u8]) {
+        self.buffer.put(text);
     }
 
     /// Records that the remote host has closed the connection.
@@ -79,11 +79,11 @@ impl Runner {
     }
 
     /// Returns the next action, or `None` while the script waits.
-    pub(in crate::login) fn act(&mut self, now: Instant) -> Option<Act> {
+    pub(in crate::login) fn next_action(&mut self, now: Instant) -> Option<ScriptAction> {
         while !self.is_done {
             let Some((line, instruction)) = self.script.instructions.get(self.next).cloned() else {
                 self.is_done = true;
-                return Some(Act::Exit(0, None));
+                return Some(ScriptAction::Exit(0, None));
             };
             let mut next = self.next + 1;
             if let Some(missing) = self.missing_group(&instruction) {
@@ -92,17 +92,17 @@ impl Runner {
                     "{} line {line}: ${{{missing}}} is not defined: the last pattern has no group {missing}",
                     self.name,
                 );
-                return Some(Act::Exit(self.failure, Some(why)));
+                return Some(ScriptAction::Exit(self.failure, Some(why)));
             }
-            let act = match instruction {
-                Instruction::Expect { what, timeout } => {
-                    match self.has_come(&what, timeout, now)? {
+            let action = match instruction {
+                Instruction::Expect { expectation, timeout } => {
+                    match self.has_occurred(&expectation, timeout, now)? {
                         true => None,
-                        false => Some(self.fail(line, &what, timeout)),
+                        false => Some(self.fail(line, &expectation, timeout)),
                     }
                 }
-                Instruction::Unless { what, timeout, target } => {
-                    if !self.has_come(&what, timeout, now)? {
+                Instruction::Unless { expectation, timeout, target } => {
+                    if !self.has_occurred(&expectation, timeout, now)? {
                         next = target;
                     }
                     None
@@ -111,14 +111,14 @@ impl Runner {
                     next = target;
                     None
                 }
-                Instruction::Send(text) => Some(Act::Send(self.filled(&text))),
-                Instruction::Break => Some(Act::Break),
+                Instruction::Send(text) => Some(ScriptAction::Send(self.expand(&text))),
+                Instruction::Break => Some(ScriptAction::Break),
                 Instruction::Say(text) => {
-                    let text = self.filled(&text);
-                    Some(Act::Say(String::from_utf8_lossy(&text).into_owned()))
+                    let text = self.expand(&text);
+                    Some(ScriptAction::Say(String::from_utf8_lossy(&text).into_owned()))
                 }
                 Instruction::Set(name, text) => {
-                    let text = self.filled(&text);
+                    let text = self.expand(&text);
                     self.variables.insert(name, text);
                     None
                 }
@@ -130,13 +130,13 @@ impl Runner {
                     self.failure = code;
                     None
                 }
-                Instruction::Interact => Some(Act::Interact),
-                Instruction::Exit(code) => Some(Act::Exit(code, None)),
+                Instruction::Interact => Some(ScriptAction::Interact),
+                Instruction::Exit(code) => Some(ScriptAction::Exit(code, None)),
             };
             self.next = next;
-            self.is_done |= matches!(act, Some(Act::Interact | Act::Exit(..)));
-            if act.is_some() {
-                return act;
+            self.is_done |= matches!(action, Some(ScriptAction::Interact | ScriptAction::Exit(..)));
+            if action.is_some() {
+                return action;
             }
         }
         None
@@ -144,11 +144,16 @@ impl Runner {
 
     /// Returns `true` if the awaited event has occurred, `false` if it timed out or the connection
     /// has closed, and `None` while the script has to wait.
-    fn has_come(&mut self, what: &What, timeout: Option<Duration>, now: Instant) -> Option<bool> {
+    fn has_occurred(
+        &mut self,
+        expectation: &Expectation,
+        timeout: Option<Duration>,
+        now: Instant,
+    ) -> Option<bool> {
         let until = *self.until.get_or_insert(now + timeout.unwrap_or(self.timeout));
-        let has_come = match what {
-            What::End => self.has_ended,
-            What::Pattern(pattern) => match self.heard.find(pattern) {
+        let has_occurred = match expectation {
+            Expectation::End => self.has_ended,
+            Expectation::Pattern(pattern) => match self.buffer.find(pattern) {
                 None => false,
                 Some(groups) => {
                     self.variables.retain(|name, _| !is_group(name));
@@ -159,27 +164,32 @@ impl Runner {
                 }
             },
         };
-        if !has_come && !self.has_ended && now < until {
+        if !has_occurred && !self.has_ended && now < until {
             return None;
         }
         self.until = None;
-        Some(has_come)
+        Some(has_occurred)
     }
 
-    fn fail(&self, line: usize, what: &What, timeout: Option<Duration>) -> Act {
+    fn fail(
+        &self,
+        line: usize,
+        expectation: &Expectation,
+        timeout: Option<Duration>,
+    ) -> ScriptAction {
         let seconds = timeout.unwrap_or(self.timeout).as_secs_f64();
         let why = match self.has_ended {
             true => "before the remote host closed the connection".to_owned(),
             false => format!("within {seconds} s"),
         };
-        let last = self.heard.text().lines().last().unwrap_or_default();
+        let last = self.buffer.text().lines().last().unwrap_or_default();
         let start = last.char_indices().rev().nth(LAST_LINE_MAX).map_or(0, |(at, _)| at);
         let last = last.get(start..).unwrap_or_default().escape_debug();
-        let said = format!(
-            "{} line {line}: {what} was not received {why}; the last line was '{last}'",
+        let message = format!(
+            "{} line {line}: {expectation} was not received {why}; the last line was '{last}'",
             self.name
         );
-        Act::Exit(self.failure, Some(said))
+        ScriptAction::Exit(self.failure, Some(message))
     }
 
     /// Returns a group referenced by the instruction that the last pattern does not have.
@@ -196,7 +206,7 @@ impl Runner {
         names.into_iter().find(|name| !self.variables.contains_key(*name)).cloned()
     }
 
-    fn filled(&self, template: &Template) -> Vec<u8> {
+    fn expand(&self, template: &Template) -> Vec<u8> {
         let mut text = Vec::new();
         for piece in &template.0 {
             match piece {

@@ -18,19 +18,19 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn it_waits_for_a_prompt_and_answers_it() {
+fn a_script_waits_for_a_prompt_and_answers_it() {
     let mut runner =
         runner("expect /login: $/\nsend \"mike\\r\"\nexpect /word:/\nsend \"${SECRET}\\r\"");
-    assert_eq!(runner.act(at(0)), None);
-    runner.hear(b"\x1b[1mhost\x1b[0m login");
-    assert_eq!(runner.act(at(1)), None);
-    runner.hear(b": ");
-    assert_eq!(runner.act(at(2)), Some(Act::Send(b"mike\r".to_vec())));
-    assert_eq!(runner.act(at(2)), None);
-    runner.hear(b"mike\r\nPassword:");
-    assert_eq!(runner.act(at(3)), Some(Act::Send(b"s3$t\r".to_vec())));
-    assert_eq!(runner.act(at(3)), Some(Act::Exit(0, None)));
-    assert_eq!(runner.act(at(3)), None);
+    assert_eq!(runner.next_action(at(0)), None);
+    runner.receive(b"\x1b[1mhost\x1b[0m login");
+    assert_eq!(runner.next_action(at(1)), None);
+    runner.receive(b": ");
+    assert_eq!(runner.next_action(at(2)), Some(ScriptAction::Send(b"mike\r".to_vec())));
+    assert_eq!(runner.next_action(at(2)), None);
+    runner.receive(b"mike\r\nPassword:");
+    assert_eq!(runner.next_action(at(3)), Some(ScriptAction::Send(b"s3$t\r".to_vec())));
+    assert_eq!(runner.next_action(at(3)), Some(ScriptAction::Exit(0, None)));
+    assert_eq!(runner.next_action(at(3)), None);
 }
 
 #[test]
@@ -46,98 +46,102 @@ fn a_carriage_return_in_a_pattern_matches_that_of_the_host() {
         r"D.*E",
     ] {
         let mut runner = runner(&format!("expect /{pattern}/ timeout 1\nexit 3"));
-        runner.hear(b"$ echo DO''NE\r\nDONE\r\n$ ");
-        assert_eq!(runner.act(at(0)), Some(Act::Exit(3, None)), "{pattern}");
+        runner.receive(b"$ echo DO''NE\r\nDONE\r\n$ ");
+        assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(3, None)), "{pattern}");
     }
 }
 
 #[test]
-fn what_follows_a_match_is_left_whether_it_had_a_carriage_return_or_not() {
+fn text_after_a_match_is_kept_with_and_without_carriage_returns() {
     for (first, second) in [("one\\r\\n", "^two$"), ("one$", r"\r\ntwo\r"), ("one\\n", "two\\r")] {
         let mut runner = runner(&format!("expect /{first}/\nexpect /{second}/ timeout 1\nexit 3"));
-        runner.hear("ä\r\none\r\ntwo\r\n".as_bytes());
-        assert_eq!(runner.act(at(0)), Some(Act::Exit(3, None)), "{first} {second}");
+        runner.receive("ä\r\none\r\ntwo\r\n".as_bytes());
+        assert_eq!(
+            runner.next_action(at(0)),
+            Some(ScriptAction::Exit(3, None)),
+            "{first} {second}"
+        );
     }
 }
 
 #[test]
-fn a_group_that_the_last_pattern_does_not_have_ends_the_script_and_is_named() {
+fn a_missing_group_of_the_last_pattern_ends_the_script_with_its_name() {
     let mut runner = runner("expect /(a)(b)/\nsay \"${2}\"\nexpect /(c)/\nsend \"${1}${2}\"");
-    runner.hear(b"abc");
-    assert_eq!(runner.act(at(0)), Some(Act::Say("b".to_owned())));
+    runner.receive(b"abc");
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Say("b".to_owned())));
     let why = "the script line 4: ${2} is not defined: the last pattern has no group 2";
-    assert_eq!(runner.act(at(0)), Some(Act::Exit(5, Some(why.to_owned()))));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(5, Some(why.to_owned()))));
 }
 
 #[test]
 fn a_group_that_matched_nothing_is_empty() {
     let mut runner = runner("expect /a(b)?/\nsend \"<${1}>\"");
-    runner.hear(b"a");
-    assert_eq!(runner.act(at(0)), Some(Act::Send(b"<>".to_vec())));
+    runner.receive(b"a");
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Send(b"<>".to_vec())));
 }
 
 #[test]
-fn what_does_not_come_in_time_ends_it_with_the_line_the_pattern_and_what_came() {
+fn a_timeout_ends_the_script_with_the_line_the_pattern_and_the_received_text() {
     let mut runner = runner("on failure exit 7\n\nexpect /ready/ timeout 0.5");
-    assert_eq!(runner.act(at(0)), None);
+    assert_eq!(runner.next_action(at(0)), None);
     assert_eq!(runner.deadline(), Some(at(500)));
-    runner.hear(b"one\r\nnot yet");
-    let said =
+    runner.receive(b"one\r\nnot yet");
+    let message =
         "the script line 3: /ready/ was not received within 0.5 s; the last line was 'not yet'";
-    assert_eq!(runner.act(at(500)), Some(Act::Exit(7, Some(said.to_owned()))));
+    assert_eq!(runner.next_action(at(500)), Some(ScriptAction::Exit(7, Some(message.to_owned()))));
 }
 
 #[test]
-fn a_branch_is_taken_as_the_far_side_wants() {
+fn the_output_of_the_remote_host_selects_the_branch() {
     let text = "if /yes/ timeout 1\nsend \"a\"\nelse\nsend \"b\"\nend\nexit 3";
     let mut first = runner(text);
-    first.hear(b"yes");
-    assert_eq!(first.act(at(0)), Some(Act::Send(b"a".to_vec())));
-    assert_eq!(first.act(at(0)), Some(Act::Exit(3, None)));
+    first.receive(b"yes");
+    assert_eq!(first.next_action(at(0)), Some(ScriptAction::Send(b"a".to_vec())));
+    assert_eq!(first.next_action(at(0)), Some(ScriptAction::Exit(3, None)));
     let mut second = runner(text);
-    assert_eq!(second.act(at(0)), None);
-    assert_eq!(second.act(at(1000)), Some(Act::Send(b"b".to_vec())));
-    assert_eq!(second.act(at(1000)), Some(Act::Exit(3, None)));
+    assert_eq!(second.next_action(at(0)), None);
+    assert_eq!(second.next_action(at(1000)), Some(ScriptAction::Send(b"b".to_vec())));
+    assert_eq!(second.next_action(at(1000)), Some(ScriptAction::Exit(3, None)));
 }
 
 #[test]
-fn a_branch_without_else_is_passed_over_and_branches_may_lie_in_branches() {
+fn a_branch_without_else_is_skipped_and_branches_may_be_nested() {
     let mut runner = runner("if /a/ timeout 0\nif /b/ timeout 0\nexit 1\nend\nend\nexit 2");
-    assert_eq!(runner.act(at(0)), Some(Act::Exit(2, None)));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(2, None)));
 }
 
 #[test]
-fn what_a_pattern_has_found_can_be_sent_and_is_not_found_again() {
+fn matched_text_can_be_sent_and_is_not_matched_again() {
     let mut runner = runner(
         "expect /code (\\d+)/\nset CODE \"${1}!\"\nsend \"${CODE}\"\nif /code/ timeout 0\nexit 1\nend",
     );
-    runner.hear(b"the code 42 ");
-    assert_eq!(runner.act(at(0)), Some(Act::Send(b"42!".to_vec())));
-    assert_eq!(runner.act(at(0)), Some(Act::Exit(0, None)));
+    runner.receive(b"the code 42 ");
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Send(b"42!".to_vec())));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(0, None)));
 }
 
 #[test]
-fn the_end_of_the_session_can_be_waited_for_and_fails_all_other_waits() {
+fn the_end_of_the_session_matches_expect_end_and_fails_all_other_waits() {
     let mut first = runner("expect end");
-    assert_eq!(first.act(at(0)), None);
+    assert_eq!(first.next_action(at(0)), None);
     first.end();
-    assert_eq!(first.act(at(1)), Some(Act::Exit(0, None)));
+    assert_eq!(first.next_action(at(1)), Some(ScriptAction::Exit(0, None)));
     let mut second = runner("expect /x/");
     second.end();
-    assert!(matches!(second.act(at(0)), Some(Act::Exit(5, Some(_)))));
+    assert!(matches!(second.next_action(at(0)), Some(ScriptAction::Exit(5, Some(_)))));
 }
 
 #[test]
-fn a_break_a_word_to_the_person_and_the_keyboard_are_asked_of_the_session() {
+fn send_break_say_and_interact_are_actions_of_the_session() {
     let mut runner = runner("send break\nsay \"here\" # a remark\ninteract\nexit 1");
-    assert_eq!(runner.act(at(0)), Some(Act::Break));
-    assert_eq!(runner.act(at(0)), Some(Act::Say("here".to_owned())));
-    assert_eq!(runner.act(at(0)), Some(Act::Interact));
-    assert_eq!(runner.act(at(0)), None);
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Break));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Say("here".to_owned())));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Interact));
+    assert_eq!(runner.next_action(at(0)), None);
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_have_their_line_number() {
     assert!(refusal("\nsend text").starts_with("line 2: missing quoted text"));
     assert!(refusal("send \"a").contains("missing closing \""));
     assert!(refusal("expect /(/").starts_with("line 1: invalid pattern: unclosed group"));
@@ -155,12 +159,12 @@ fn what_is_wrong_is_told_with_its_line() {
 #[test]
 fn escapes_stand_for_bytes() {
     let mut runner = runner(r#"send "\e[A\x07\"\\\$\t""#);
-    assert_eq!(runner.act(at(0)), Some(Act::Send(b"\x1b[A\x07\"\\$\t".to_vec())));
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Send(b"\x1b[A\x07\"\\$\t".to_vec())));
 }
 
 proptest! {
     #[test]
-    fn any_text_is_a_script_or_refused_by_one_line(text: String) {
+    fn any_text_is_a_script_or_rejected_with_a_message_of_one_line(text: String) {
         if let Err(refusal) = Script::compile(&text, Default::default()) {
             let sentence = refusal.to_string();
             prop_assert!(!sentence.contains(char::is_control), "{}", sentence);
@@ -168,19 +172,19 @@ proptest! {
     }
 
     #[test]
-    fn any_statements_come_to_an_end(
-        words in prop::collection::vec(prop::sample::select(vec![
+    fn any_sequence_of_statements_terminates(
+        tokens in prop::collection::vec(prop::sample::select(vec![
             "send \"${0}\\r\"", "expect /a|b/ timeout 1", "if /a/", "else", "end", "say \"x\"",
             "set A \"${1}\"", "timeout 0", "expect end", "on failure exit 9",
         ]), 0..30),
-        heard: Vec<u8>
+        buffer: Vec<u8>
     ) {
-        if let Ok(script) = Script::compile(&words.join("\n"), Default::default()) {
+        if let Ok(script) = Script::compile(&tokens.join("\n"), Default::default()) {
             let mut runner = Runner::new(script, String::new());
-            runner.hear(&heard);
+            runner.receive(&buffer);
             let mut now = Instant::ZERO;
             for _ in 0..200 {
-                if let Some(Act::Exit(..)) = runner.act(now) {
+                if let Some(ScriptAction::Exit(..)) = runner.next_action(now) {
                     return Ok(());
                 }
                 now = runner.deadline().map_or(now, |deadline| deadline.max(now));

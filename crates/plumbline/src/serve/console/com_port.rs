@@ -2,24 +2,24 @@
 //! Only a client with write access can change the line.
 
 use super::Console;
-use super::desk::{Id, Masks};
+use super::line_multiplexer::{ClientId, Masks};
 use os::modem_lines::{Purge, Wire};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, Serial, StopBits};
 use protocols::application::telnet::{ComPortCommand, Control};
 
 impl Console {
-    /// Executes a request as far as the client may, and returns the reply. `masks` belong to the
-    /// client.
-    pub(super) fn obey(
+    /// Executes a request as far as the rights of the client allow. Returns the reply. `masks` are
+    /// the notification masks of the client.
+    pub(super) fn execute_com_port(
         &self,
-        id: Id,
+        id: ClientId,
         command: &ComPortCommand,
         masks: &mut Masks,
     ) -> Option<ComPortCommand> {
-        let may_set = self.desk.borrow().writes(id);
+        let may_set = self.multiplexer.borrow().has_write_access(id);
         Some(match command {
-            // RFC 2217 §3: an empty signature requests the server's; another one is the client's
-            // own.
+            // RFC 2217 §3: an empty signature requests the signature of the server; any other
+            // signature is that of the client.
             ComPortCommand::Signature(text) if text.is_empty() => {
                 ComPortCommand::Signature("plumb".to_owned())
             }
@@ -28,27 +28,29 @@ impl Console {
             | ComPortCommand::Parity(_)
             | ComPortCommand::StopSize(_)
             | ComPortCommand::Control(Control(0..=3 | 17..=19)) => {
-                if let Some(wanted) = with(self.holds.get(), command).filter(|_| may_set) {
+                if let Some(wanted) =
+                    changed_settings(self.line_settings.get(), command).filter(|_| may_set)
+                {
                     self.set(wanted);
                 }
-                told(self.holds.get(), command)
+                current_value(self.line_settings.get(), command)
             }
             ComPortCommand::Control(control) => {
                 ComPortCommand::Control(self.control(*control, may_set))
             }
             ComPortCommand::LineStateMask(mask) => {
                 masks.line = *mask;
-                self.desk.borrow_mut().set_masks(id, *masks);
+                self.multiplexer.borrow_mut().set_masks(id, *masks);
                 command.clone()
             }
             ComPortCommand::ModemStateMask(mask) => {
                 masks.modem = *mask;
-                self.desk.borrow_mut().set_masks(id, *masks);
-                self.work.notify_one();
+                self.multiplexer.borrow_mut().set_masks(id, *masks);
+                self.wakeup.notify_one();
                 command.clone()
             }
-            ComPortCommand::Purge(what) => {
-                self.purge(id, *what, may_set);
+            ComPortCommand::Purge(buffers) => {
+                self.purge(id, *buffers, may_set);
                 command.clone()
             }
             _ => return None,
@@ -57,14 +59,14 @@ impl Console {
 
     /// Changes the line settings, if the configuration allows them and the device supports them.
     fn set(&self, wanted: LineSettings) {
-        let holds = self.holds.get();
-        if !self.settings.allows(wanted, holds) {
+        let line_settings = self.line_settings.get();
+        if !self.settings.allows(wanted, line_settings) {
             return;
         }
-        let is_there = self.line.borrow().is_some();
-        // A line that is not open gets them when it is opened.
-        if !is_there || self.with_line(|line| line.set(wanted)).is_some() {
-            self.holds.set(wanted);
+        let is_open = self.line.borrow().is_some();
+        // The settings of a line that is not open take effect when the line is opened.
+        if !is_open || self.with_line(|line| line.set(wanted)).is_some() {
+            self.line_settings.set(wanted);
         }
     }
 
@@ -77,17 +79,17 @@ impl Console {
             }
             Control::ASK_BREAK | Control::BREAK_ON | Control::BREAK_OFF => Control::BREAK_OFF,
             Control::ASK_DTR | Control::DTR_ON | Control::DTR_OFF => {
-                let asked = (control != Control::ASK_DTR).then_some(control == Control::DTR_ON);
-                let is_raised = self.drive(Wire::Dtr, asked.filter(|_| may_set));
+                let requested = (control != Control::ASK_DTR).then_some(control == Control::DTR_ON);
+                let is_raised = self.set_modem_line(Wire::Dtr, requested.filter(|_| may_set));
                 if is_raised { Control::DTR_ON } else { Control::DTR_OFF }
             }
             Control::ASK_RTS | Control::RTS_ON | Control::RTS_OFF => {
-                let asked = (control != Control::ASK_RTS).then_some(control == Control::RTS_ON);
-                let is_raised = self.drive(Wire::Rts, asked.filter(|_| may_set));
+                let requested = (control != Control::ASK_RTS).then_some(control == Control::RTS_ON);
+                let is_raised = self.set_modem_line(Wire::Rts, requested.filter(|_| may_set));
                 if is_raised { Control::RTS_ON } else { Control::RTS_OFF }
             }
             // Inbound flow control is the same as outbound.
-            _ => Control(match self.holds.get().flow_control {
+            _ => Control(match self.line_settings.get().flow_control {
                 FlowControl::None => 14,
                 FlowControl::Software => 15,
                 FlowControl::Hardware => 16,
@@ -95,26 +97,28 @@ impl Console {
         }
     }
 
-    /// Sets DTR or RTS if `asked` is given. Returns whether it is raised. For a line without modem
-    /// lines, such as a three-wire one, it returns the requested state, or true for a query.
-    fn drive(&self, wire: Wire, asked: Option<bool>) -> bool {
-        if let Some(is_raised) = asked {
+    /// Sets DTR or RTS if `requested` is given. Returns whether the modem line is raised. For a
+    /// serial line without modem lines, such as a three-wire line, returns the requested state, or
+    /// true for a query.
+    fn set_modem_line(&self, wire: Wire, requested: Option<bool>) -> bool {
+        if let Some(is_raised) = requested {
             self.with_line(|line| line.drive(wire, is_raised));
         }
         let lines = self.with_line(Serial::modem_lines);
-        lines.map_or(asked.unwrap_or(true), |lines| lines.raises(wire))
+        lines.map_or(requested.unwrap_or(true), |lines| lines.raises(wire))
     }
 
-    fn purge(&self, id: Id, what: u8, may_set: bool) {
-        let (received, unsent) = (what & 1 != 0, what & 2 != 0);
+    fn purge(&self, id: ClientId, buffers: u8, may_set: bool) {
+        let received = buffers & 1 != 0;
+        let unsent = buffers & 2 != 0;
         if received {
             // The output queues of other clients remain.
-            self.desk.borrow_mut().forget(id);
+            self.multiplexer.borrow_mut().discard_output(id);
         }
         if unsent && may_set {
-            let mut desk = self.desk.borrow_mut();
-            let waiting = desk.waiting_for_line().len();
-            desk.line_took(waiting);
+            let mut multiplexer = self.multiplexer.borrow_mut();
+            let waiting = multiplexer.queued_input().len();
+            multiplexer.consume_input(waiting);
             self.with_line(|line| line.purge(Purge::Unsent));
         }
     }
@@ -127,8 +131,8 @@ impl Console {
 
 /// Returns the settings changed by `command`, or `None` if it is a query or the value is not
 /// supported.
-fn with(holds: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
-    let mut wanted = holds;
+fn changed_settings(line_settings: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
+    let mut wanted = line_settings;
     match command {
         ComPortCommand::BaudRate(rate @ 1..) => wanted.bits_per_second = *rate,
         ComPortCommand::DataSize(bits) => {
@@ -171,27 +175,27 @@ fn with(holds: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
 }
 
 /// Returns the current value of the setting that `command` concerns.
-fn told(holds: LineSettings, command: &ComPortCommand) -> ComPortCommand {
+fn current_value(line_settings: LineSettings, command: &ComPortCommand) -> ComPortCommand {
     match command {
-        ComPortCommand::BaudRate(_) => ComPortCommand::BaudRate(holds.bits_per_second),
-        ComPortCommand::DataSize(_) => ComPortCommand::DataSize(match holds.data_bits {
+        ComPortCommand::BaudRate(_) => ComPortCommand::BaudRate(line_settings.bits_per_second),
+        ComPortCommand::DataSize(_) => ComPortCommand::DataSize(match line_settings.data_bits {
             DataBits::Five => 5,
             DataBits::Six => 6,
             DataBits::Seven => 7,
             DataBits::Eight => 8,
         }),
-        ComPortCommand::Parity(_) => ComPortCommand::Parity(match holds.parity {
+        ComPortCommand::Parity(_) => ComPortCommand::Parity(match line_settings.parity {
             Parity::None => 1,
             Parity::Odd => 2,
             Parity::Even => 3,
             Parity::Mark => 4,
             Parity::Space => 5,
         }),
-        ComPortCommand::StopSize(_) => ComPortCommand::StopSize(match holds.stop_bits {
+        ComPortCommand::StopSize(_) => ComPortCommand::StopSize(match line_settings.stop_bits {
             StopBits::One => 1,
             StopBits::Two => 2,
         }),
-        _ => ComPortCommand::Control(match holds.flow_control {
+        _ => ComPortCommand::Control(match line_settings.flow_control {
             FlowControl::None => Control::NO_FLOW,
             FlowControl::Software => Control::XON_XOFF,
             FlowControl::Hardware => Control::HARDWARE,
@@ -201,48 +205,52 @@ fn told(holds: LineSettings, command: &ComPortCommand) -> ComPortCommand {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Settings;
-    use super::super::settings::ConsoleFile;
+    use super::super::ConsoleSettings;
+    use super::super::console_settings::ConsoleFile;
     use super::*;
 
-    fn console(more: &str) -> (Console, Id) {
+    fn console(more: &str) -> (Console, ClientId) {
         let text = format!("device = \"/dev/ttyNONE\"\nbaud = 9600\n{more}");
         let file: ConsoleFile = toml::from_str(&text).unwrap();
-        let console = Console::new(Settings::complete(file).unwrap());
+        let console = Console::new(ConsoleSettings::complete(file).unwrap());
         let peer = "192.0.2.1:9".parse().unwrap();
-        let (id, _) = console.desk.borrow_mut().enter(peer, true);
+        let (id, _) = console.multiplexer.borrow_mut().attach(peer, true);
         (console, id)
     }
 
-    fn obeyed(console: &Console, id: Id, command: &ComPortCommand) -> Option<ComPortCommand> {
-        console.obey(id, command, &mut Masks { line: 0, modem: 255 })
+    fn execute(
+        console: &Console,
+        id: ClientId,
+        command: &ComPortCommand,
+    ) -> Option<ComPortCommand> {
+        console.execute_com_port(id, command, &mut Masks { line: 0, modem: 255 })
     }
 
     #[test]
-    fn what_is_allowed_is_set_and_what_is_not_is_answered_by_what_holds() {
+    fn an_allowed_setting_is_applied_and_any_other_is_answered_with_the_current_value() {
         let (console, id) = console("rates = [19200]");
         let rate = ComPortCommand::BaudRate;
-        assert_eq!(obeyed(&console, id, &rate(0)), Some(rate(9600)));
-        assert_eq!(obeyed(&console, id, &rate(19_200)), Some(rate(19_200)));
-        assert_eq!(obeyed(&console, id, &rate(110)), Some(rate(19_200)));
+        assert_eq!(execute(&console, id, &rate(0)), Some(rate(9600)));
+        assert_eq!(execute(&console, id, &rate(19_200)), Some(rate(19_200)));
+        assert_eq!(execute(&console, id, &rate(110)), Some(rate(19_200)));
         let parity = ComPortCommand::Parity;
-        assert_eq!(obeyed(&console, id, &parity(3)), Some(parity(1)));
+        assert_eq!(execute(&console, id, &parity(3)), Some(parity(1)));
     }
 
     #[test]
-    fn one_who_watches_sets_nothing() {
+    fn a_client_without_write_access_changes_nothing() {
         let (console, _) = console("rates = [19200]\nfree-framing = true");
         let peer = "192.0.2.2:9".parse().unwrap();
-        let (watcher, _) = console.desk.borrow_mut().enter(peer, true);
+        let (watcher, _) = console.multiplexer.borrow_mut().attach(peer, true);
         let rate = ComPortCommand::BaudRate;
-        assert_eq!(obeyed(&console, watcher, &rate(19_200)), Some(rate(9600)));
+        assert_eq!(execute(&console, watcher, &rate(19_200)), Some(rate(9600)));
         let control = ComPortCommand::Control;
-        let answer = obeyed(&console, watcher, &control(Control::BREAK_ON));
+        let answer = execute(&console, watcher, &control(Control::BREAK_ON));
         assert_eq!(answer, Some(control(Control::BREAK_OFF)));
     }
 
     #[test]
-    fn with_free_framing_each_part_of_it_can_be_chosen() {
+    fn with_free_framing_each_framing_setting_can_be_changed() {
         let (console, id) = console("free-framing = true");
         let commands = [
             ComPortCommand::DataSize(7),
@@ -250,9 +258,9 @@ mod tests {
             ComPortCommand::StopSize(2),
             ComPortCommand::Control(Control::XON_XOFF),
         ];
-        let answers = commands.each_ref().map(|command| obeyed(&console, id, command).unwrap());
+        let answers = commands.each_ref().map(|command| execute(&console, id, command).unwrap());
         assert_eq!(answers, commands);
         let one_and_a_half = ComPortCommand::StopSize(3);
-        assert_eq!(obeyed(&console, id, &one_and_a_half), Some(ComPortCommand::StopSize(2)));
+        assert_eq!(execute(&console, id, &one_and_a_half), Some(ComPortCommand::StopSize(2)));
     }
 }

@@ -6,13 +6,13 @@ const CONTROL_E: u8 = 5;
 
 /// Command given by an escape sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum EscapeCommand {
     /// Take write access from the current holder.
     TakeOver,
     /// Watch only.
     Watch,
     /// List the attached clients.
-    Who,
+    ListClients,
     /// Display recent output of the line.
     Replay,
     /// Send a BREAK.
@@ -35,7 +35,7 @@ pub(super) enum Key<'a> {
     /// Part of a possible escape sequence.
     Held,
     /// Complete escape sequence.
-    Wish(Wish),
+    EscapeCommand(EscapeCommand),
 }
 
 /// State of the escape sequence.
@@ -71,22 +71,22 @@ impl Escape {
                 *keys = all;
                 (Self::Plain, Key::Line(&[CONTROL_E]))
             }
-            (Self::Called, letter) => (Self::Plain, Key::Wish(wish(letter))),
+            (Self::Called, letter) => (Self::Plain, Key::EscapeCommand(escape_command(letter))),
         };
         *self = next;
         Some(key)
     }
 }
 
-fn wish(letter: u8) -> Wish {
+fn escape_command(letter: u8) -> EscapeCommand {
     match letter {
-        b'f' => Wish::TakeOver,
-        b's' => Wish::Watch,
-        b'w' => Wish::Who,
-        b'r' => Wish::Replay,
-        b'b' => Wish::Break,
-        b'.' => Wish::Leave,
-        _ => Wish::Help,
+        b'f' => EscapeCommand::TakeOver,
+        b's' => EscapeCommand::Watch,
+        b'w' => EscapeCommand::ListClients,
+        b'r' => EscapeCommand::Replay,
+        b'b' => EscapeCommand::Break,
+        b'.' => EscapeCommand::Leave,
+        _ => EscapeCommand::Help,
     }
 }
 
@@ -95,41 +95,46 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn taken(keys: &[u8]) -> (Vec<u8>, Vec<Wish>) {
-        let (mut escape, mut keys, mut line, mut wishes) =
-            (Escape::default(), keys, Vec::new(), Vec::new());
+    fn parse(keys: &[u8]) -> (Vec<u8>, Vec<EscapeCommand>) {
+        let mut escape = Escape::default();
+        let mut keys = keys;
+        let mut line = Vec::new();
+        let mut commands = Vec::new();
         while let Some(key) = escape.take(&mut keys) {
             match key {
                 Key::Line(run) => line.extend_from_slice(run),
-                Key::Wish(wish) => wishes.push(wish),
+                Key::EscapeCommand(command) => commands.push(command),
                 Key::Held => {}
             }
         }
-        (line, wishes)
+        (line, commands)
     }
 
     #[test]
-    fn a_wish_stands_among_keys_for_the_line() {
-        assert_eq!(taken(b"ab\x05cfcd"), (b"abcd".to_vec(), vec![Wish::TakeOver]));
-        assert_eq!(taken(b"\x05cw\x05c."), (Vec::new(), vec![Wish::Who, Wish::Leave]));
+    fn escape_sequences_are_recognized_among_other_keys() {
+        assert_eq!(parse(b"ab\x05cfcd"), (b"abcd".to_vec(), vec![EscapeCommand::TakeOver]));
+        assert_eq!(
+            parse(b"\x05cw\x05c."),
+            (Vec::new(), vec![EscapeCommand::ListClients, EscapeCommand::Leave])
+        );
     }
 
     #[test]
-    fn control_e_without_a_wish_goes_to_the_line() {
-        assert_eq!(taken(b"a\x05b"), (b"a\x05b".to_vec(), vec![]));
-        assert_eq!(taken(b"\x05c\x05b"), (b"\x05b".to_vec(), vec![]));
-        assert_eq!(taken(b"\x05\x05b"), (b"\x05b".to_vec(), vec![]));
+    fn control_e_without_a_command_goes_to_the_line() {
+        assert_eq!(parse(b"a\x05b"), (b"a\x05b".to_vec(), vec![]));
+        assert_eq!(parse(b"\x05c\x05b"), (b"\x05b".to_vec(), vec![]));
+        assert_eq!(parse(b"\x05\x05b"), (b"\x05b".to_vec(), vec![]));
     }
 
     proptest! {
         #[test]
         fn keys_without_control_e_all_go_to_the_line(keys in "[^\u{5}]*") {
-            prop_assert_eq!(taken(keys.as_bytes()).0, keys.as_bytes());
+            prop_assert_eq!(parse(keys.as_bytes()).0, keys.as_bytes());
         }
 
         #[test]
-        fn any_keys_are_taken_to_their_end(keys: Vec<u8>) {
-            prop_assert!(taken(&keys).0.len() <= keys.len());
+        fn any_keys_are_consumed_to_their_end(keys: Vec<u8>) {
+            prop_assert!(parse(&keys).0.len() <= keys.len());
         }
     }
 }

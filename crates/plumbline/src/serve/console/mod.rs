@@ -1,26 +1,27 @@
 //! Serial line shared by many clients: one has write access, the others watch.
 //!
-//! A session of a client is a `visit`. The `desk` tracks the clients, the holder of write access,
-//! and the queues of the clients and of the line. One task per line opens the device, carries the
-//! data, and reopens a device that was lost (`port`). A client that negotiates RFC 2217 sets rates,
-//! modem lines and BREAK with its commands (`com_port`); other clients use escape keys (`escape`).
+//! The session of one client is a `console_session`. The `line_multiplexer` tracks the clients, the
+//! holder of write access, and the queues of the clients and of the line. One task per line opens
+//! the device, forwards the data, and reopens a device that was lost (`port`). A client that
+//! negotiates RFC 2217 sets rates, modem lines and BREAK with its commands (`com_port`); other
+//! clients use escape keys (`escape`).
 //!
 //! A client that does not read does not block the line: its queue has a limit, the oldest output is
-//! dropped, and the client is notified of the number of bytes. Input that the line cannot accept
-//! blocks only its writer.
+//! dropped, and the client is notified of the number of dropped bytes. Input that the line cannot
+//! accept blocks only its writer.
 
 mod com_port;
-mod desk;
+mod console_session;
+mod console_settings;
 mod escape;
+mod line_multiplexer;
 mod port;
-mod settings;
-mod visit;
 
-pub(super) use port::tend;
-pub(super) use settings::{ConsoleFile, Settings};
-pub(super) use visit::Visit;
+pub(super) use console_session::ConsoleSession;
+pub(super) use console_settings::{ConsoleFile, ConsoleSettings};
+pub(super) use port::run_port;
 
-use desk::Desk;
+use line_multiplexer::LineMultiplexer;
 use os::readiness::Registered;
 use os::serial::{LineSettings, Serial};
 use std::cell::{Cell, RefCell};
@@ -30,26 +31,28 @@ use tokio::sync::Notify;
 
 /// Serial line and its clients.
 pub(super) struct Console {
-    pub(super) settings: Settings,
-    desk: RefCell<Desk>,
+    pub(super) settings: ConsoleSettings,
+    multiplexer: RefCell<LineMultiplexer>,
     /// The device, while it is open.
     line: RefCell<Option<Rc<Registered<Serial>>>>,
-    /// Current settings of the line, or those for the next opening of the device.
-    holds: Cell<LineSettings>,
+    /// Current settings of the line; if the device is not open, the settings for its next opening.
+    line_settings: Cell<LineSettings>,
     /// Notified when data is queued for the line, or when a client first needs modem line changes.
-    work: Notify,
+    wakeup: Notify,
 }
 
 impl Console {
-    pub(super) fn new(settings: Settings) -> Self {
-        let (desk, line) = (RefCell::new(Desk::default()), RefCell::new(None));
-        let holds = Cell::new(settings.line);
-        Self { settings, desk, line, holds, work: Notify::new() }
+    pub(super) fn new(settings: ConsoleSettings) -> Self {
+        let multiplexer = RefCell::new(LineMultiplexer::default());
+        let line = RefCell::new(None);
+        let line_settings = Cell::new(settings.line);
+        Self { settings, multiplexer, line, line_settings, wakeup: Notify::new() }
     }
 
     /// Returns whether clients at this address may have write access.
-    fn lets_write(&self, peer: SocketAddr) -> bool {
-        let (nets, address) = (&self.settings.write, peer.ip().to_canonical());
+    fn may_write(&self, peer: SocketAddr) -> bool {
+        let nets = &self.settings.write;
+        let address = peer.ip().to_canonical();
         nets.is_empty() || nets.iter().any(|net| net.contains(&address))
     }
 

@@ -15,79 +15,80 @@ use std::time::Duration;
 use tokio::io::Interest;
 
 /// Interval of attempts to reopen a lost device. Reconnecting a USB adapter takes longer.
-const RETRY: Duration = Duration::from_millis(500);
-/// Polling interval of the modem lines, if a client wants them: changes cause no readiness event.
-const WIRES: Duration = Duration::from_millis(100);
-/// Read size.
+const REOPEN_INTERVAL: Duration = Duration::from_millis(500);
+/// Polling interval of the modem lines, if a client requests notifications: changes of a modem line
+/// cause no readiness event.
+const MODEM_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum number of bytes per read.
 const READ_LEN: usize = 4096;
 
 /// Bits of the RFC 2217 line state, equal to the line status register of a 16550.
 const BREAK: u8 = 0x10;
-const WRONG: u8 = 0x08;
+const FRAMING_OR_PARITY_ERROR: u8 = 0x08;
 
-/// Runs the line indefinitely.
-pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<LoginServer>) {
+/// Serves the serial line indefinitely.
+pub(in crate::serve) async fn run_port(console: Rc<Console>, server: Rc<LoginServer>) {
     let device = console.settings.device.display().to_string();
-    let mut record = Record::new(&console);
-    let mut last = String::new();
+    let mut output_log = OutputLog::new(&console);
+    let mut last_failure = String::new();
     loop {
         let why = match open(&console) {
             Ok(line) => {
                 let line = Rc::new(line);
                 *console.line.borrow_mut() = Some(Rc::clone(&line));
-                shop.log.say(&Event::LineUp { device: &device });
-                if !last.is_empty() {
-                    console.desk.borrow_mut().tell_all("serial line reopened");
+                server.log.write(&Event::LineUp { device: &device });
+                if !last_failure.is_empty() {
+                    console.multiplexer.borrow_mut().notify_all("serial line reopened");
                 }
-                let why = carry(&console, &line, &mut record, &shop).await;
+                let why = forward(&console, &line, &mut output_log, &server).await;
                 console.line.borrow_mut().take();
-                console.desk.borrow_mut().lose_line();
+                console.multiplexer.borrow_mut().discard_input();
                 format!("connection to the line lost: {why}")
             }
             Err(error) => format!("{error:#}"),
         };
         // Repeated failures with the same reason are reported once.
-        if why != last {
-            shop.log.say(&Event::LineDown { device: &device, why: why.clone() });
-            console.desk.borrow_mut().tell_all("serial line lost, waiting for it");
-            last = why;
+        if why != last_failure {
+            server.log.write(&Event::LineDown { device: &device, why: why.clone() });
+            console.multiplexer.borrow_mut().notify_all("serial line lost, waiting for it");
+            last_failure = why;
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(REOPEN_INTERVAL).await;
     }
 }
 
 fn open(console: &Console) -> Result<Registered<Serial>> {
-    let line = Serial::open_with(&console.settings.device, console.holds.get())?;
+    let line = Serial::open_with(&console.settings.device, console.line_settings.get())?;
     line.mark_breaks().context("cannot enable BREAK detection")?;
     let interest = Interest::READABLE | Interest::WRITABLE;
     readiness::register(line, interest).context("cannot poll the serial line")
 }
 
-/// Carries bytes in both directions until the line is lost. Returns the reason.
-async fn carry(
+/// Forwards bytes in both directions until the line is lost. Returns the reason.
+async fn forward(
     console: &Console,
     line: &Registered<Serial>,
-    record: &mut Record,
-    shop: &LoginServer,
+    output_log: &mut OutputLog,
+    server: &LoginServer,
 ) -> io::Error {
     let mut marks = Marks::default();
-    let mut wires = tokio::time::interval(WIRES);
+    let mut modem_poll = tokio::time::interval(MODEM_POLL_INTERVAL);
     loop {
-        let (has_output, wants_wires) = {
-            let mut desk = console.desk.borrow_mut();
-            (!desk.waiting_for_line().is_empty(), desk.wants_wires())
+        let (has_input, wants_modem_state) = {
+            let mut multiplexer = console.multiplexer.borrow_mut();
+            (!multiplexer.queued_input().is_empty(), multiplexer.wants_modem_state())
         };
         // Random order, so that a line with continuous output does not delay input.
-        let carried = tokio::select! {
-            carried = read(console, line, &mut marks, record, shop) => carried,
-            carried = write(console, line), if has_output => carried,
-            () = console.work.notified() => Ok(()),
-            _ = wires.tick(), if wants_wires => {
-                look_at_wires(console, line.get_ref());
+        let result = tokio::select! {
+            result = read(console, line, &mut marks, output_log, server) => result,
+            result = write(console, line), if has_input => result,
+            () = console.wakeup.notified() => Ok(()),
+            _ = modem_poll.tick(), if wants_modem_state => {
+                poll_modem_lines(console, line.get_ref());
                 Ok(())
             }
         };
-        if let Err(error) = carried {
+        if let Err(error) = result {
             return error;
         }
     }
@@ -97,8 +98,8 @@ async fn read(
     console: &Console,
     line: &Registered<Serial>,
     marks: &mut Marks,
-    record: &mut Record,
-    shop: &LoginServer,
+    output_log: &mut OutputLog,
+    server: &LoginServer,
 ) -> io::Result<()> {
     let mut guard = line.readable().await?;
     let mut bytes = [0; READ_LEN];
@@ -108,13 +109,14 @@ async fn read(
     if count == 0 {
         return Err(io::Error::new(ErrorKind::NotConnected, "the device hung up"));
     }
-    let (mut data, mut state) = (Vec::with_capacity(count), 0);
+    let mut data = Vec::with_capacity(count);
+    let mut state = 0;
     for byte in bytes.get(..count).unwrap_or_default() {
         match marks.take(*byte) {
             Some(Received::Byte(byte)) => data.push(byte),
             Some(Received::Wrong(byte)) => {
                 data.push(byte);
-                state |= WRONG;
+                state |= FRAMING_OR_PARITY_ERROR;
             }
             // A BREAK is also received as a NUL (in RFC 2217 the notification accompanies the
             // data).
@@ -122,23 +124,23 @@ async fn read(
             None => {}
         }
     }
-    record.keep(&data, shop);
-    let skipped = {
-        let mut desk = console.desk.borrow_mut();
-        desk.mark_line(state);
-        desk.hear(&data)
+    output_log.append(&data, server);
+    let dropped_bytes = {
+        let mut multiplexer = console.multiplexer.borrow_mut();
+        multiplexer.add_line_state(state);
+        multiplexer.broadcast(&data)
     };
-    shop.bench().meter.add(Counter::ConsoleBytesSkipped, skipped);
+    server.engine().meter.add(Counter::ConsoleBytesSkipped, dropped_bytes);
     Ok(())
 }
 
 async fn write(console: &Console, line: &Registered<Serial>) -> io::Result<()> {
     let mut guard = line.writable().await?;
-    let mut desk = console.desk.borrow_mut();
+    let mut multiplexer = console.multiplexer.borrow_mut();
     let written =
-        guard.try_io(|line| or_would_block(line.get_ref().write(desk.waiting_for_line())?));
+        guard.try_io(|line| or_would_block(line.get_ref().write(multiplexer.queued_input())?));
     if let Ok(written) = written {
-        desk.line_took(written?);
+        multiplexer.consume_input(written?);
     }
     Ok(())
 }
@@ -147,10 +149,10 @@ fn or_would_block(count: Option<usize>) -> io::Result<usize> {
     count.ok_or_else(|| ErrorKind::WouldBlock.into())
 }
 
-/// Reads the modem lines. A line without any reports nothing.
-fn look_at_wires(console: &Console, line: &Serial) {
+/// Reads the modem lines. A serial line without modem lines reports nothing.
+fn poll_modem_lines(console: &Console, line: &Serial) {
     if let Ok(lines) = line.modem_lines() {
-        console.desk.borrow_mut().set_wires(modem_state(lines));
+        console.multiplexer.borrow_mut().set_modem_state(modem_state(lines));
     }
 }
 
@@ -166,25 +168,25 @@ fn modem_state(lines: ModemLines) -> u8 {
 
 /// File that records the output of the line, if configured.
 #[derive(Debug)]
-struct Record {
+struct OutputLog {
     file: Option<io::Result<File>>,
 }
 
-impl Record {
+impl OutputLog {
     fn new(console: &Console) -> Self {
         let path = console.settings.log.as_ref();
         Self { file: path.map(|path| OpenOptions::new().create(true).append(true).open(path)) }
     }
 
     /// Appends `data`. If writing fails, logs the error and stops recording.
-    fn keep(&mut self, data: &[u8], shop: &LoginServer) {
-        let kept = match &mut self.file {
+    fn append(&mut self, data: &[u8], server: &LoginServer) {
+        let written = match &mut self.file {
             Some(Ok(file)) => file.write_all(data),
             Some(Err(error)) => Err(std::mem::replace(error, ErrorKind::Other.into())),
             None => return,
         };
-        if let Err(error) = kept {
-            shop.log.say(&Event::NoRecord { why: error.to_string() });
+        if let Err(error) = written {
+            server.log.write(&Event::NoRecord { why: error.to_string() });
             self.file = None;
         }
     }

@@ -1,17 +1,17 @@
 //! The ClientHello of TLS (RFC 8446 §4.1.2), read before the version is negotiated.
 //!
-//! The library reports the cipher suites of a ClientHello but not its versions, and TLS 1.2 suites
-//! occur in the list of a client that speaks TLS 1.3 alone. [`read`] therefore keeps the records that
-//! it hands to the library, and [`Hello::offers_tls12`] finds the versions in them: those of the
-//! extension supported_versions (RFC 8446 §4.2.1) or, without it, the legacy version.
+//! rustls reports the cipher suites of a ClientHello but not the offered TLS versions, and a client
+//! that supports only TLS 1.3 may list TLS 1.2 suites too. [`read`] therefore keeps the TLS records
+//! that it passes to rustls, and [`Hello::offers_tls12`] parses the versions: from the extension
+//! supported_versions (RFC 8446 §4.2.1) or, if the extension is missing, from the legacy version.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::rustls::server::{Accepted, Acceptor};
 
-/// Read size.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 4096;
-/// Maximum size of a ClientHello including record headers; the library has the same limit.
+/// Maximum size of a ClientHello including record headers; rustls has the same limit.
 const HELLO_MAX_BYTES: usize = 1 << 16;
 /// Content type handshake (RFC 8446 §5.1), message type client_hello (§4) and extension type
 /// supported_versions (§4.2).
@@ -23,7 +23,7 @@ const TLS12: u16 = 0x0303;
 /// Length of the random value (RFC 8446 §4.1.2).
 const RANDOM_LEN: usize = 32;
 
-/// ClientHello accepted by the library.
+/// ClientHello accepted by rustls.
 #[derive(Debug)]
 pub(super) struct Hello {
     pub(super) accepted: Accepted,
@@ -182,21 +182,21 @@ mod tests {
     #[tokio::test]
     async fn a_client_hello_in_pieces_is_read_and_other_bytes_get_an_alert() {
         let bytes = hello_of(&[&TLS12, &TLS13], 64);
-        let (mut near, mut far) = tokio::io::duplex(7);
-        let sent = async { far.write_all(&bytes).await.unwrap() };
-        let (hello, ()) = tokio::join!(read(&mut near), sent);
+        let (mut server, mut client) = tokio::io::duplex(7);
+        let sent = async { client.write_all(&bytes).await.unwrap() };
+        let (hello, ()) = tokio::join!(read(&mut server), sent);
         assert!(hello.unwrap().offers_tls12());
 
-        let (mut near, mut far) = tokio::io::duplex(100);
-        far.write_all(b"USER anonymous\r\n").await.unwrap();
-        assert_eq!(read(&mut near).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
-        drop(near);
+        let (mut server, mut client) = tokio::io::duplex(100);
+        client.write_all(b"USER anonymous\r\n").await.unwrap();
+        assert_eq!(read(&mut server).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(server);
         let mut alert = Vec::new();
-        far.read_to_end(&mut alert).await.unwrap();
+        client.read_to_end(&mut alert).await.unwrap();
         assert_eq!(alert.first(), Some(&21));
 
-        let (mut near, far) = tokio::io::duplex(100);
-        drop(far);
-        assert_eq!(read(&mut near).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let (mut server, client) = tokio::io::duplex(100);
+        drop(client);
+        assert_eq!(read(&mut server).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -3,18 +3,19 @@
 use super::super::admission::Rules;
 use super::super::certificate::Files;
 use super::super::configuration::Tls;
-use super::super::folder::Folder;
-use super::host::{self, Host, Hosts, Site};
+use super::super::root::RootArguments;
 use super::mail::Spool;
 use super::partial::Limits;
 use super::passive::Ports;
-use super::rights::{Access, Granted, in_words};
-use super::system::{self, System};
-use super::tree::WordFormats;
+use super::rights::{Access, Granted, describe};
+use super::system::{self, SystemUserSettings};
+use super::user_files::WordFormats;
 use super::users::Users;
+use super::virtual_host::{self, Site, VirtualHost, VirtualHosts};
+use crate::heading;
 use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
-use os::jail::{Jail, Kind};
+use os::beneath::{Kind, RootDir};
 use protocols::application::ftp::WordFormat;
 use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
 use protocols::time::Duration;
@@ -27,16 +28,17 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 const FTP_PORT: u16 = 21;
-/// Added to the port number when the server does not run as root.
-const HIGH: u16 = 2100;
+/// Offset added to the default port numbers when the server does not run as root.
+const UNPRIVILEGED_PORT_OFFSET: u16 = 2100;
 const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
-/// A few seconds of CPU time.
+/// Default limit of the bytes that one command of an anonymous user may hash: a few seconds of CPU
+/// time.
 const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
 /// Time in seconds for transfers to finish when the server ends.
 const GRACE_S: u64 = 1;
-/// Limits for each root. A day is enough to resume an interrupted upload, and an attacker cannot
-/// fill the disk with hidden data.
+/// Default limits of partial uploads for each root. A day is enough to resume an interrupted
+/// upload, and an attacker cannot fill the disk with hidden data.
 const PARTIAL_UPLOADS_MAX: usize = 64;
 const PARTIAL_UPLOADS_MAX_BYTES: u64 = 16 << 30;
 const PARTIAL_UPLOADS_MAX_AGE_S: u64 = 24 * 3600;
@@ -51,22 +53,24 @@ const MAILBOX_MAX_BYTES: u64 = 64 << 20;
 #[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by FTP
-    #[arg(long, group = "files")]
+    #[arg(long, group = "files", help_heading = heading::FTP)]
     ftp: bool,
     /// Listen for FTP on this address and port, in cleartext and AUTH TLS; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
+    /// [default: loopback, port 21; 2121 without root]
+    #[arg(long, value_name = "address:port", requires = "ftp", help_heading = heading::FTP)]
     ftp_listen: Vec<SocketAddr>,
     /// Listen for FTP on this address and port with implicit TLS; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
+    #[arg(long, value_name = "address:port", requires = "ftp", help_heading = heading::FTP)]
     ftp_listen_tls: Vec<SocketAddr>,
     /// TLS policy for clients that connect in cleartext [default: offered]
-    #[arg(long, value_name = "HOW", requires = "ftp")]
+    #[arg(long, value_name = "off|offered|required", requires = "ftp",
+          help_heading = heading::FTP)]
     ftp_tls: Option<Protection>,
     /// Serve the users of this file instead of anonymous users
-    #[arg(long, value_name = "FILE", requires = "ftp")]
+    #[arg(long, value_name = "file", requires = "ftp", help_heading = heading::FTP)]
     ftp_users: Option<PathBuf>,
     /// Serve users of this machine their home directories by FTP, authenticated with PAM
-    #[arg(long, requires = "ftp")]
+    #[arg(long, requires = "ftp", help_heading = heading::FTP)]
     ftp_system_users: bool,
 }
 
@@ -127,24 +131,24 @@ pub(in super::super) struct Table {
     anonymous_hash_max_bytes: Option<u64>,
     names: Vec<String>,
     #[serde(rename = "host")]
-    hosts: Vec<host::Table>,
+    hosts: Vec<virtual_host::Table>,
 }
 
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
-    /// Files of clients that select no virtual host.
+    /// Files and users for clients that select no virtual host.
     pub(super) site: Arc<Site>,
-    pub(super) hosts: Arc<Hosts>,
-    pub(super) rights_in_words: Cow<'static, str>,
+    pub(super) hosts: Arc<VirtualHosts>,
+    pub(super) rights_description: Cow<'static, str>,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) listen_tls: Vec<SocketAddr>,
     pub(super) tls: Protection,
     pub(super) requires_session_reuse: bool,
     pub(super) certificate: Files,
     pub(super) makes_certificate: bool,
-    /// Users of this machine, if they may log in.
-    pub(super) system: Option<System>,
+    /// Settings of system users, if system users may log in.
+    pub(super) system: Option<SystemUserSettings>,
     pub(super) spool: Option<Arc<Spool>>,
     pub(super) has_anonymous_mail: bool,
     pub(super) word_formats: Arc<WordFormats>,
@@ -165,8 +169,8 @@ pub(in super::super) struct Settings {
 
 /// Settings shared with other servers.
 pub(in super::super) struct Shared<'a> {
-    pub(in super::super) folder: &'a Folder,
-    /// Whether the directory is served by FTP because no protocol is specified.
+    pub(in super::super) root_arguments: &'a RootArguments,
+    /// Whether the directory given by `--root` is served by FTP because no protocol is specified.
     pub(in super::super) is_for_ftp: bool,
     pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
     pub(in super::super) certificate: Option<&'a Tls>,
@@ -193,10 +197,10 @@ impl Settings {
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
         let system = system_of(&table, arguments);
-        let rights = shared.folder.rights().map(Granted::from).or(table.rights);
+        let rights = shared.root_arguments.rights().map(Granted::from).or(table.rights);
         let rights = rights.unwrap_or_default();
         let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
-        let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
+        let (listen, listen_tls) = listen_addresses(&mut table, arguments, shared.is_root);
         if listen.is_empty() && listen_tls.is_empty() {
             bail!("no address for the FTP server: set listen or listen-tls");
         }
@@ -208,19 +212,19 @@ impl Settings {
         if tls == Protection::Off && !listen_tls.is_empty() {
             bail!("listen-tls requires TLS, but tls is off");
         }
-        let hosts = Hosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
+        let hosts = VirtualHosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
         if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
-            bail!("a host has a certificate, but tls is off");
+            bail!("a virtual host has a certificate, but tls is off");
         }
         Ok(Some(Self {
             site: Arc::new(site),
             hosts: Arc::new(hosts),
-            rights_in_words: in_words(rights.0),
+            rights_description: describe(rights.0),
             listen,
             listen_tls,
             tls,
             requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
-            certificate: shared.certificate.map_or_else(Files::of_our_own, |tls| Files {
+            certificate: shared.certificate.map_or_else(Files::self_signed, |tls| Files {
                 certificate: tls.certificate.clone(),
                 key: tls.key.clone(),
             }),
@@ -254,12 +258,12 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if one is not a directory.
-    pub(super) fn look_at_roots(&self) -> Result<()> {
+    /// Returns an error if a root is not a directory.
+    pub(super) fn check_roots(&self) -> Result<()> {
         let hosts = self.hosts.iter().map(|host| &host.site);
         for root in std::iter::once(&self.site).chain(hosts).filter_map(|site| site.root.as_ref()) {
-            let shown = root.display();
-            Jail::open(root).with_context(|| format!("cannot open root directory {shown}"))?;
+            let path = root.display();
+            RootDir::open(root).with_context(|| format!("cannot open root directory {path}"))?;
         }
         Ok(())
     }
@@ -268,15 +272,15 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error for the first one that cannot be served.
-    pub(in super::super) fn look_at_files(&self) -> Result<()> {
-        self.look_at_roots()?;
+    /// Returns an error for the first root or certificate that cannot be served.
+    pub(in super::super) fn check_files(&self) -> Result<()> {
+        self.check_roots()?;
         let hosts = self.hosts.iter().map(|host| &host.site);
         let sites = std::iter::once(&self.site).chain(hosts);
         for account in sites.filter_map(|site| site.users.as_deref()).flat_map(Users::accounts) {
-            let shown = account.root.display();
-            Jail::open(&account.root)
-                .with_context(|| format!("cannot open root directory {shown} of a user"))?;
+            let path = account.root.display();
+            RootDir::open(&account.root)
+                .with_context(|| format!("cannot open root directory {path} of a user"))?;
         }
         if self.tls != Protection::Off && !self.makes_certificate {
             self.certificate.configuration()?;
@@ -288,7 +292,7 @@ impl Settings {
     }
 
     /// Returns a warning for each missing directory that has rights of its own.
-    pub(in super::super) fn folders_not_there(&self) -> Vec<String> {
+    pub(in super::super) fn missing_directories(&self) -> Vec<String> {
         let hosts = self.hosts.iter().map(|host| &host.site);
         let mut missing = Vec::new();
         for site in std::iter::once(&self.site).chain(hosts) {
@@ -312,8 +316,8 @@ impl Settings {
         roots
     }
 
-    /// Returns the files of a virtual host, or of the server itself.
-    pub(super) fn site_of(&self, host: Option<&Host>) -> Arc<Site> {
+    /// Returns the files and users of `host`; without a virtual host, those of the server itself.
+    pub(super) fn site_of(&self, host: Option<&VirtualHost>) -> Arc<Site> {
         Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
 
@@ -329,17 +333,19 @@ impl Settings {
 }
 
 fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
-    let Ok(jail) = Jail::open(root) else { return };
-    for folder in access.folders() {
-        if !jail.status(folder).is_ok_and(|status| status.kind == Kind::Folder) {
-            let (folder, root) = (folder.escape_ascii(), root.display());
-            missing
-                .push(format!("rights are set for '{folder}', which is not a directory in {root}"));
+    let Ok(root_dir) = RootDir::open(root) else { return };
+    for directory in access.directories() {
+        if !root_dir.status(directory).is_ok_and(|status| status.kind == Kind::Directory) {
+            let directory = directory.escape_ascii();
+            let root = root.display();
+            missing.push(format!(
+                "rights are set for '{directory}', which is not a directory in {root}"
+            ));
         }
     }
 }
 
-fn places(
+fn listen_addresses(
     table: &mut Table,
     arguments: &Arguments,
     is_root: bool,
@@ -350,7 +356,7 @@ fn places(
     match (table.listen.take(), table.listen_tls.take()) {
         (None, None) => {
             // Cleartext, with AUTH TLS: on loopback addresses only.
-            let port = FTP_PORT + if is_root { 0 } else { HIGH };
+            let port = FTP_PORT + if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
             (vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()], vec![])
         }
         (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
@@ -365,7 +371,7 @@ fn site_of(
     rights: Granted,
     has_system_users: bool,
 ) -> Result<Site> {
-    let root = shared.folder.root().cloned().or(table.root.take());
+    let root = shared.root_arguments.root().cloned().or(table.root.take());
     let users = arguments.ftp_users.as_ref().or(table.users.as_ref());
     let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
     let has_anonymous = table.anonymous.unwrap_or(users.is_none() && !has_system_users);
@@ -376,38 +382,38 @@ fn site_of(
         bail!("no user can log in by FTP: set users or system-users, or allow anonymous");
     }
     let access = Access::new(rights, &table.folders);
-    let access = access.map_err(|why| anyhow!("ftp.folders: {why}"))?;
+    let access = access.map_err(|reason| anyhow!("ftp.folders: {reason}"))?;
     let quota_bytes = table.quota_bytes;
     let has_mail = true;
     Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users, has_mail })
 }
 
-fn system_of(table: &Table, arguments: &Arguments) -> Option<System> {
-    let is_wanted = table.system_users || arguments.ftp_system_users;
-    is_wanted.then(|| System {
+fn system_of(table: &Table, arguments: &Arguments) -> Option<SystemUserSettings> {
+    let is_enabled = table.system_users || arguments.ftp_system_users;
+    is_enabled.then(|| SystemUserSettings {
         service: table.pam_service.clone().unwrap_or_else(|| system::SERVICE.to_owned()),
-        has_root: table.root_may_log_in,
+        allows_root: table.root_may_log_in,
     })
 }
 
 fn spool_of(table: &Table) -> Result<Option<Arc<Spool>>> {
-    let Some(folder) = &table.mail_spool else { return Ok(None) };
+    let Some(directory) = &table.mail_spool else { return Ok(None) };
     let message = table.mail_max_bytes.unwrap_or(MESSAGE_MAX_BYTES);
     let mailbox = table.mailbox_max_bytes.unwrap_or(MAILBOX_MAX_BYTES);
-    let spool = Spool::open(folder, message, mailbox);
-    let shown = folder.display();
-    Ok(Some(Arc::new(spool.with_context(|| format!("cannot open mail spool {shown}"))?)))
+    let spool = Spool::open(directory, message, mailbox);
+    let path = directory.display();
+    Ok(Some(Arc::new(spool.with_context(|| format!("cannot open mail spool {path}"))?)))
 }
 
 fn word_formats_of(table: &Table) -> Result<WordFormats> {
     let mut formats = Vec::new();
-    for (folder, name) in &table.word_formats {
+    for (directory, name) in &table.word_formats {
         let format = WordFormat::from_name(name);
         let format = format.with_context(|| format!("unknown word format '{name}'"))?;
-        if !folder.starts_with('/') {
-            bail!("directory '{folder}' of a word format must begin with /");
+        if !directory.starts_with('/') {
+            bail!("word-formats: the directory '{directory}' must begin with /");
         }
-        formats.push((folder.trim_end_matches('/').as_bytes().to_vec(), format));
+        formats.push((directory.trim_end_matches('/').as_bytes().to_vec(), format));
     }
     Ok(WordFormats::new(formats))
 }
@@ -422,19 +428,19 @@ fn rules_of(table: Table) -> Rules {
 }
 
 fn engine(table: &Table) -> ServerSettings {
-    let usual = ServerSettings::default();
-    let seconds = |said: Option<u64>, usual| {
-        said.map_or(usual, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
+    let defaults = ServerSettings::default();
+    let seconds = |configured: Option<u64>, default| {
+        configured.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
     };
     ServerSettings {
-        greeting: table.greeting.clone().unwrap_or(usual.greeting),
-        login_timeout: seconds(table.login_timeout_s, usual.login_timeout),
-        idle_timeout: seconds(table.idle_timeout_s, usual.idle_timeout),
-        data_connect_timeout: seconds(table.data_connect_timeout_s, usual.data_connect_timeout),
-        stall_timeout: seconds(table.stall_timeout_s, usual.stall_timeout),
+        greeting: table.greeting.clone().unwrap_or(defaults.greeting),
+        login_timeout: seconds(table.login_timeout_s, defaults.login_timeout),
+        idle_timeout: seconds(table.idle_timeout_s, defaults.idle_timeout),
+        data_connect_timeout: seconds(table.data_connect_timeout_s, defaults.data_connect_timeout),
+        stall_timeout: seconds(table.stall_timeout_s, defaults.stall_timeout),
         upload_grace: table
             .upload_grace_ms
-            .map_or(usual.upload_grace, |ms| Duration::from_millis(ms.min(UPLOAD_GRACE_MAX_MS))),
+            .map_or(defaults.upload_grace, |ms| Duration::from_millis(ms.min(UPLOAD_GRACE_MAX_MS))),
         allows_clear_control: table.clear_control,
         takes_mail: table.mail_spool.is_some(),
         ..ServerSettings::default()
@@ -448,7 +454,7 @@ mod tests {
 
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
         let shared = Shared {
-            folder: &Folder::default(),
+            root_arguments: &RootArguments::default(),
             is_for_ftp: false,
             prefixes: (&[], &[]),
             certificate: None,
@@ -458,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_anonymous_users_read_at_loopback_alone() {
+    fn by_default_anonymous_users_read_files_on_loopback_only() {
         let settings = complete("root = \"/srv\"\n", &Arguments::default()).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
         assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
@@ -468,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_beats_the_file() {
+    fn a_flag_overrides_the_configuration_file() {
         let text = "root = \"/srv\"\ntls = \"off\"\nlisten = [\"[::]:21\"]\n";
         let listen = "127.0.0.1:2121".parse().unwrap();
         let arguments = Arguments {
@@ -482,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn an_invalid_configuration_is_rejected() {
         for text in [
             "",
             "root = \"/srv\"\nlisten = []\n",
@@ -490,7 +496,7 @@ mod tests {
             "root = \"/srv\"\nanonymous = false\n",
             "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
             "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",
-            "root = \"/srv\"\nmail-spool = \"/no/such/folder\"\n",
+            "root = \"/srv\"\nmail-spool = \"/no/such/directory\"\n",
             "root = \"/srv\"\n[word-formats]\n\"/its\" = \"c37\"\n",
         ] {
             assert!(complete(text, &Arguments::default()).is_err(), "{text}");
@@ -500,12 +506,12 @@ mod tests {
     #[test]
     fn the_help_names_every_key() {
         for text in ["", "[[host]]\nname = \"a\"\n"] {
-            let text = format!("{text}nobody-knows = 1");
+            let text = format!("{text}unknown-key = 1");
             let error = toml::from_str::<Table>(&text).err().unwrap().to_string();
             let expected = error.split("expected one of ").nth(1).unwrap();
             let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
             assert!(keys.len() > 10, "{error}");
-            let help = super::super::super::EXAMPLES;
+            let help = super::super::super::CONFIGURATION;
             let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
             assert!(missing.is_empty(), "{missing:?}");
         }

@@ -1,8 +1,8 @@
 //! Conversion between a file and its representation on the data connection, in steps.
 //!
 //! Deflated data may expand to a thousand times its size, and a file of zeros is read for a long
-//! time before any output is sent. The thread of all sessions therefore converts only as much as
-//! takes a fraction of a millisecond. Everything else runs as long work ([`Steps`]): one step at a
+//! time before any output is sent. The thread of all sessions therefore converts only amounts that
+//! take a fraction of a millisecond. Larger conversions run as long work ([`Steps`]): one step at a
 //! time on the pool of blocking threads, with a permit of a queue that is fair between sources.
 
 use super::long_work::Steps;
@@ -18,21 +18,22 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of file or wire bytes converted in the thread of all sessions.
 const INLINE_BYTES: usize = 16 * 1024;
-/// The same limit for deflated wire bytes.
+/// Maximum number of deflated wire bytes converted in the thread of all sessions.
 const INLINE_DEFLATED_BYTES: usize = 512;
 /// Approximate maximum number of file bytes that one step reads or writes.
 const STEP_BYTES: usize = 4 << 20;
-/// Read size, and number of wire bytes produced by one step. A stalled transfer holds this much.
+/// Read size, and number of wire bytes produced by one step. A stalled transfer holds this many
+/// bytes in memory.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
 /// File being sent.
 pub(super) struct Outgoing {
     file: File,
     encoder: Encoder,
-    enough: usize,
+    piece_bytes: usize,
 }
 
-/// Result of one step.
+/// Result of one encoding step.
 pub(super) struct Encoded {
     pub(super) wire: Vec<u8>,
     /// Number of bytes read from the file.
@@ -43,9 +44,10 @@ pub(super) struct Encoded {
 }
 
 impl Outgoing {
-    /// Creates a converter of `file` from its current position, about `enough` wire bytes per step.
-    pub(super) fn new(file: File, encoder: Encoder, enough: usize) -> Self {
-        Self { file, encoder, enough: enough.min(PIECE_BYTES) }
+    /// Creates a converter of `file` from its current position, which produces about `piece_bytes`
+    /// wire bytes per step.
+    pub(super) fn new(file: File, encoder: Encoder, piece_bytes: usize) -> Self {
+        Self { file, encoder, piece_bytes: piece_bytes.min(PIECE_BYTES) }
     }
 
     /// Returns whether a file of `len` bytes is converted in the thread of all sessions.
@@ -57,11 +59,14 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, or is not in its word format.
+    /// Returns an error if the file cannot be read, or if its content does not match the word
+    /// format.
     pub(super) fn encode(&mut self) -> Result<Encoded, FileError> {
         let cpu = thread_cpu_time();
-        // Not kept between steps, because thousands of transfers may be waiting.
-        let (mut piece, mut wire, mut file_bytes) = (vec![0; self.enough], Vec::new(), 0);
+        // The buffer is not kept between steps, because thousands of transfers may be waiting.
+        let mut piece = vec![0; self.piece_bytes];
+        let mut wire = Vec::new();
+        let mut file_bytes = 0;
         let is_over = loop {
             let count = self.file.read(&mut piece).map_err(|_| FileError::Local)?;
             let encoded = match piece.get(..count).unwrap_or_default() {
@@ -70,7 +75,7 @@ impl Outgoing {
             };
             encoded.map_err(|_| FileError::Local)?;
             file_bytes += count;
-            if count == 0 || wire.len() >= self.enough || file_bytes >= STEP_BYTES {
+            if count == 0 || wire.len() >= self.piece_bytes || file_bytes >= STEP_BYTES {
                 break count == 0;
             }
         };
@@ -79,7 +84,7 @@ impl Outgoing {
     }
 }
 
-/// Next piece of a file being sent, as long work.
+/// Long work that encodes the next piece of a file being sent.
 pub(super) struct Encoding(pub(super) Option<Outgoing>);
 
 impl Steps for Encoding {
@@ -95,14 +100,14 @@ impl Steps for Encoding {
 pub(super) struct Incoming {
     decoder: Decoder,
     pub(super) upload: Upload,
-    /// Received bytes, of which the first `taken` are converted.
+    /// Received bytes, of which the first `converted` are converted.
     pub(super) wire: Vec<u8>,
-    taken: usize,
+    converted: usize,
     file: Vec<u8>,
     inline_max: usize,
-    /// Restart markers, with the length of the file at each.
+    /// Restart markers, each with the length of the file at the marker.
     pub(super) markers: Vec<(Vec<u8>, u64)>,
-    /// Elapsed time and CPU time of the steps.
+    /// Elapsed time and CPU time of all decoding steps.
     pub(super) spent: (Duration, Duration),
 }
 
@@ -122,7 +127,7 @@ impl Incoming {
             decoder,
             upload,
             wire: Vec::new(),
-            taken: 0,
+            converted: 0,
             file: Vec::new(),
             inline_max: if is_deflated { INLINE_DEFLATED_BYTES } else { INLINE_BYTES },
             markers: Vec::new(),
@@ -139,20 +144,21 @@ impl Incoming {
         self.decoder.counts()
     }
 
-    /// Converts the received bytes, up to [`STEP_BYTES`] of the file. Returns whether all of them
-    /// are converted.
+    /// Converts the received bytes, up to [`STEP_BYTES`] of the file. Returns whether all received
+    /// bytes are converted.
     ///
     /// # Errors
     ///
     /// Returns an error if the data is malformed, or if the file accepts no more data.
     pub(super) fn decode(&mut self) -> Result<bool, TransferError> {
-        let (began, cpu) = (Instant::now(), thread_cpu_time());
+        let began = Instant::now();
+        let cpu = thread_cpu_time();
         let decoded = self.decode_step();
         self.spent.0 += began.elapsed();
         self.spent.1 += thread_cpu_time().saturating_sub(cpu);
         if decoded == Ok(true) {
             self.wire.clear();
-            self.taken = 0;
+            self.converted = 0;
         }
         decoded
     }
@@ -160,13 +166,13 @@ impl Incoming {
     fn decode_step(&mut self) -> Result<bool, TransferError> {
         let mut file_bytes = 0;
         loop {
-            let mut rest = self.wire.get(self.taken..).unwrap_or_default();
+            let mut rest = self.wire.get(self.converted..).unwrap_or_default();
             let Ok(decoded) = self.decoder.decode(&mut rest, &mut self.file) else {
-                self.upload.spoil();
+                self.upload.mark_unusable();
                 return Err(TransferError::Malformed);
             };
             let is_rest_empty = rest.is_empty();
-            self.taken = self.wire.len() - rest.len();
+            self.converted = self.wire.len() - rest.len();
             self.upload.write(&self.file).map_err(TransferError::File)?;
             file_bytes += self.file.len();
             self.file.clear();
@@ -184,11 +190,12 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// Returns an error if the data is incomplete, or cannot be represented here.
+    /// Returns an error if the data is incomplete, or if retrieving the file would return different
+    /// data.
     pub(super) fn finish(mut self) -> Result<Upload, TransferError> {
         self.decoder.finish(&mut self.file).map_err(|_| TransferError::Malformed)?;
         if self.decoder.has_lost() {
-            self.upload.spoil();
+            self.upload.mark_unusable();
             // Retrieving the file would return different data.
             return Err(TransferError::Malformed);
         }
@@ -197,7 +204,7 @@ impl Incoming {
     }
 }
 
-/// Received bytes of a file, as long work.
+/// Long work that decodes the received bytes of a file.
 pub(super) struct Decoding(pub(super) Option<Incoming>);
 
 impl Steps for Decoding {
@@ -215,16 +222,16 @@ impl Steps for Decoding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os::jail::{Existing, Jail};
+    use os::beneath::{Existing, RootDir};
     use protocols::application::ftp::Type;
 
     // attack row 149
     #[test]
-    fn a_deflated_upload_is_converted_in_steps_beside_the_sessions() {
+    fn a_deflated_upload_is_converted_in_steps_outside_the_session_thread() {
         let name = format!("plumb-conversion-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
-        let jail = Jail::open(&path).unwrap();
+        let root_dir = RootDir::open(&path).unwrap();
         let representation = Representation {
             data_type: Type::Image,
             mode: Mode::Deflate,
@@ -236,8 +243,8 @@ mod tests {
         encoder.encode(&zeros, &mut wire).unwrap();
         encoder.finish(&mut wire).unwrap();
         assert!(wire.len() < PIECE_BYTES, "one piece of the wire: {}", wire.len());
-        let draft = jail.create(b"zeros", Existing::Keep).unwrap();
-        let upload = Upload::new(draft, None, u64::MAX);
+        let atomic_file = root_dir.create(b"zeros", Existing::Keep).unwrap();
+        let upload = Upload::new(atomic_file, None, u64::MAX);
         let mut incoming = Incoming::new(&representation, upload).unwrap();
         incoming.wire = wire;
         assert!(!incoming.is_inline());

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_values_of_the_algorithms_come_out() {
+    fn digests_match_the_published_check_values() {
         assert_eq!(digits(HashAlgorithm::Crc32, b"123456789"), "cbf43926");
         assert_eq!(digits(HashAlgorithm::Md5, b"abc"), "900150983cd24fb0d6963f7d28e17f72");
         let sha1 = digits(HashAlgorithm::Sha1, b"abc");

@@ -1,20 +1,20 @@
 //! Directory listings, written while the directory is read.
 //!
 //! The names of a directory of usual size are sorted. Beyond [`SORTED_MAX`] names the rest follows
-//! in the order of the disk, so that no directory is held in memory as a whole. A directory may
-//! have any number of names, and a pattern may match none of them, so each call examines a bounded
-//! number of names.
+//! in the order of the file system, so that no directory is held in memory as a whole. A directory
+//! may have any number of names, and a pattern may match none of them, so each call examines a
+//! bounded number of names.
 
-use super::rights::{Access, Held};
-use super::tree::{Tree, file_error};
-use os::jail::{self, Jail, Kind, Status};
+use super::rights::{Access, PathRights};
+use super::user_files::{FileView, file_error};
+use os::beneath::{self, Kind, RootDir, Status};
 use protocols::application::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
 use protocols::application::ftp::server::FileError;
 use protocols::application::ftp::{Right, Timestamp, VirtualPath};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Number of names that are sorted.
+/// Maximum number of names that are sorted.
 const SORTED_MAX: usize = 4096;
 
 /// Reason for the end of [`Lister::write`].
@@ -31,132 +31,133 @@ pub(super) enum Progress {
 /// Listing in progress.
 #[derive(Debug)]
 pub(super) struct Lister {
-    jail: Arc<Jail>,
-    folder: Vec<u8>,
+    root_dir: Arc<RootDir>,
+    directory: Vec<u8>,
     form: ListForm,
     pattern: Option<Pattern>,
     shows_hidden: bool,
     access: Arc<Access>,
     now: Timestamp,
-    /// Sorted entries, the last one first.
-    sorted: Vec<jail::Entry>,
-    rest: Option<jail::Listing>,
+    /// Sorted entries, in reverse order.
+    sorted: Vec<beneath::Entry>,
+    rest: Option<beneath::Listing>,
     /// Whether the entries to be sorted are still being read.
-    is_gathering: bool,
+    is_collecting: bool,
     /// Number of names that could not be sent unchanged.
-    untold: u64,
+    unsendable: u64,
 }
 
 impl Lister {
     /// Starts the listing of a directory or of a single file.
     pub(super) fn new(
-        tree: &Tree,
+        view: &FileView,
         path: &VirtualPath,
         form: &ListForm,
         pattern: Option<&Pattern>,
         shows_hidden: bool,
     ) -> Result<Self, FileError> {
-        tree.access.need(Right::List, path)?;
-        let status = tree.status(path)?;
-        let (jail, folder) = (Arc::clone(&tree.jail), path.to_bytes());
-        let is_folder = status.kind == Kind::Folder;
-        if !is_folder && (matches!(form, ListForm::Facts(_)) || pattern.is_some()) {
+        view.access.require(Right::List, path)?;
+        let status = view.status(path)?;
+        let root_dir = Arc::clone(&view.root_dir);
+        let directory = path.to_bytes();
+        let is_directory = status.kind == Kind::Directory;
+        if !is_directory && (matches!(form, ListForm::Facts(_)) || pattern.is_some()) {
             return Err(FileError::NotADirectory);
         }
-        let form = if is_folder { form.clone() } else { form.clone().of_file() };
+        let form = if is_directory { form.clone() } else { form.clone().of_file() };
         let mut lister = Self {
-            jail,
-            folder,
+            root_dir,
+            directory,
             form,
             pattern: pattern.cloned(),
-            shows_hidden: shows_hidden || !is_folder,
-            access: Arc::clone(&tree.access),
+            shows_hidden: shows_hidden || !is_directory,
+            access: Arc::clone(&view.access),
             now: now(),
             sorted: Vec::new(),
             rest: None,
-            is_gathering: false,
-            untold: 0,
+            is_collecting: false,
+            unsendable: 0,
         };
-        if !is_folder {
+        if !is_directory {
             let name = path.file_name().unwrap_or_default().to_vec();
-            lister.folder = path.parent().to_bytes();
-            lister.sorted.push(jail::Entry { name, status });
+            lister.directory = path.parent().to_bytes();
+            lister.sorted.push(beneath::Entry { name, status });
             return Ok(lister);
         }
-        let entries = tree.jail.entries(&lister.folder);
+        let entries = view.root_dir.entries(&lister.directory);
         lister.rest = Some(entries.map_err(|error| file_error(&error))?);
-        lister.is_gathering = true;
+        lister.is_collecting = true;
         Ok(lister)
     }
 
-    /// Appends lines to `out` until it has `enough` bytes. Examines at most `names_left` names, and
-    /// subtracts those examined.
+    /// Appends lines to `out` until it has `min_bytes`. Examines at most `names_left` names, and
+    /// subtracts the number of examined names from `names_left`.
     pub(super) fn write(
         &mut self,
         out: &mut Vec<u8>,
-        enough: usize,
+        min_bytes: usize,
         names_left: &mut usize,
     ) -> Result<Progress, FileError> {
-        while out.len() < enough {
+        while out.len() < min_bytes {
             let Some(left) = names_left.checked_sub(1) else { return Ok(Progress::Paused) };
             *names_left = left;
-            if self.is_gathering {
-                self.gather()?;
+            if self.is_collecting {
+                self.collect_next()?;
                 continue;
             }
             let next = match self.sorted.pop() {
                 Some(entry) => entry,
-                None => match self.next_of_disk()? {
-                    Some(entry) if self.is_shown(&entry.name) => entry,
+                None => match self.read_next()? {
+                    Some(entry) if self.is_listed(&entry.name) => entry,
                     Some(_) => continue,
                     None => return Ok(Progress::Done),
                 },
             };
-            self.put(next, out);
+            self.write_entry(next, out);
         }
         Ok(Progress::Full)
     }
 
-    /// Reads the next of the names that are sorted before any line is written.
-    fn gather(&mut self) -> Result<(), FileError> {
-        let next = self.next_of_disk()?;
+    /// Reads one more of the names that are sorted before the first line is written.
+    fn collect_next(&mut self) -> Result<(), FileError> {
+        let next = self.read_next()?;
         let is_last = next.is_none();
-        self.sorted.extend(next.filter(|entry| self.is_shown(&entry.name)));
+        self.sorted.extend(next.filter(|entry| self.is_listed(&entry.name)));
         if is_last || self.sorted.len() >= SORTED_MAX {
             self.sorted.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-            self.is_gathering = false;
+            self.is_collecting = false;
         }
         Ok(())
     }
 
-    fn next_of_disk(&mut self) -> Result<Option<jail::Entry>, FileError> {
+    fn read_next(&mut self) -> Result<Option<beneath::Entry>, FileError> {
         let next = self.rest.as_mut().and_then(Iterator::next).transpose();
         next.map_err(|error| file_error(&error))
     }
 
-    fn put(&mut self, entry: jail::Entry, out: &mut Vec<u8>) {
+    fn write_entry(&mut self, entry: beneath::Entry, out: &mut Vec<u8>) {
         let mut status = entry.status;
         if status.kind == Kind::Other {
             // A link whose target lies below the root is listed with the status of its target.
-            let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
-            status = self.jail.status(&name).unwrap_or(status);
+            let name = [&self.directory, b"/".as_slice(), &entry.name].concat();
+            status = self.root_dir.status(&name).unwrap_or(status);
         }
         // A client that mistakes a link for a directory would remove the content of the directory.
-        let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Folder;
-        let held = self.access.within(&self.folder, &entry.name);
+        let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Directory;
+        let held = self.access.within(&self.directory, &entry.name);
         let mut entry = entry_of(entry.name, status, held);
         if is_link {
             entry.kind = listing::Kind::Link;
         }
-        self.untold += u64::from(!self.form.write(&entry, self.now, out));
+        self.unsendable += u64::from(!self.form.write(&entry, self.now, out));
     }
 
     /// Returns the number of names that could not be sent unchanged.
-    pub(super) const fn untold(&self) -> u64 {
-        self.untold
+    pub(super) const fn unsendable(&self) -> u64 {
+        self.unsendable
     }
 
-    fn is_shown(&self, name: &[u8]) -> bool {
+    fn is_listed(&self, name: &[u8]) -> bool {
         let is_hidden = name.first() == Some(&b'.');
         match &self.pattern {
             Some(pattern) => pattern.matches(name) && (self.shows_hidden || !is_hidden),
@@ -166,10 +167,10 @@ impl Lister {
 }
 
 /// Returns the listing entry of a file.
-pub(super) fn entry_of(name: Vec<u8>, status: Status, held: Held) -> Entry {
+pub(super) fn entry_of(name: Vec<u8>, status: Status, held: PathRights) -> Entry {
     let kind = match status.kind {
         Kind::File => listing::Kind::File,
-        Kind::Folder => listing::Kind::Directory,
+        Kind::Directory => listing::Kind::Directory,
         Kind::Other => listing::Kind::Other,
     };
     let (device, inode) = status.unique;
@@ -187,7 +188,7 @@ pub(super) fn entry_of(name: Vec<u8>, status: Status, held: Held) -> Entry {
 }
 
 /// Returns the `perm` fact (RFC 3659 §7.5.5).
-fn permissions(kind: Kind, held: Held) -> Permissions {
+fn permissions(kind: Kind, held: PathRights) -> Permissions {
     let of_file: [(Right, &[u8]); 5] = [
         (Right::Read, b"r"),
         (Right::Append, b"a"),
@@ -195,7 +196,7 @@ fn permissions(kind: Kind, held: Held) -> Permissions {
         (Right::Rename, b"f"),
         (Right::Delete, b"d"),
     ];
-    let of_folder: [(Right, &[u8]); 6] = [
+    let of_directory: [(Right, &[u8]); 6] = [
         (Right::List, b"el"),
         (Right::Write, b"c"),
         (Right::MakeDirectory, b"m"),
@@ -204,13 +205,13 @@ fn permissions(kind: Kind, held: Held) -> Permissions {
         // The content may be removed even if the directory itself may not.
         (Right::Delete, b"p"),
     ];
-    let table: &[(Right, &[u8])] = if kind == Kind::Folder { &of_folder } else { &of_file };
-    let is_there = |letters: &[u8], right| match letters {
-        b"f" | b"d" => held.of_name.contains(right),
+    let table: &[(Right, &[u8])] = if kind == Kind::Directory { &of_directory } else { &of_file };
+    let is_granted = |letters: &[u8], right| match letters {
+        b"f" | b"d" => held.name_rights.contains(right),
         _ => held.rights.contains(right),
     };
-    let told = table.iter().filter(|(right, letters)| is_there(letters, *right));
-    let letters: Vec<u8> = told.flat_map(|(_, letters)| letters.iter().copied()).collect();
+    let granted = table.iter().filter(|(right, letters)| is_granted(letters, *right));
+    let letters: Vec<u8> = granted.flat_map(|(_, letters)| letters.iter().copied()).collect();
     Permissions::parse(&letters)
 }
 
@@ -232,10 +233,10 @@ mod tests {
         for number in 0..files {
             std::fs::File::create(path.join(format!("name{number:05}"))).unwrap();
         }
-        let tree = Tree {
-            jail: Arc::new(Jail::open(&path).unwrap()),
+        let view = FileView {
+            root_dir: Arc::new(RootDir::open(&path).unwrap()),
             access: Arc::new(Access::everywhere(Rights::READ_ONLY)),
-            is_for_all: false,
+            requires_world_readable: false,
             space: None,
             partials: None,
             selected: None,
@@ -246,17 +247,18 @@ mod tests {
         let pattern = pattern.map(|pattern| Pattern::parse(pattern).unwrap());
         let root = VirtualPath::root();
         let form = ListForm::Unix;
-        let lister = Lister::new(&tree, &root, &form, pattern.as_ref(), false).unwrap();
+        let lister = Lister::new(&view, &root, &form, pattern.as_ref(), false).unwrap();
         (lister, path)
     }
 
     // attack row 89
     #[test]
-    fn a_call_looks_at_no_more_names_than_it_may_whatever_fits_the_pattern() {
+    fn a_call_examines_a_bounded_number_of_names_whatever_the_pattern_matches() {
         let (mut lister, path) = lister("none", 1_000, Some(b"zzz*"));
         let mut calls = 0;
         loop {
-            let (mut lines, mut names_left) = (Vec::new(), 100);
+            let mut lines = Vec::new();
+            let mut names_left = 100;
             let progress = lister.write(&mut lines, 65_536, &mut names_left).unwrap();
             assert!(lines.is_empty());
             calls += 1;
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_in_small_steps_is_sorted_and_whole() {
+    fn a_listing_in_small_steps_is_sorted_and_complete() {
         let (mut lister, path) = lister("all", 700, None);
         let mut lines = Vec::new();
         while lister.write(&mut lines, usize::MAX, &mut 64).unwrap() != Progress::Done {}

@@ -1,15 +1,15 @@
 //! Long operations on files: hashes, sizes of texts, copies, listings.
 //!
 //! They run in steps on the pool of blocking threads. Each step needs a permit of a queue that is
-//! fair between sources ([`FairQueue`]), so a long file of one client delays the others by one
+//! fair between sources ([`FairQueue`]), so a long file of one client delays other clients by one
 //! step. Dropping the future ends the operation after the current step.
 
 use super::super::fair_queue::FairQueue;
 use super::digest::Digest;
 use super::listing::{Lister, Progress};
-use super::tree::{Tree, file_error, seek};
 use super::upload::Upload;
-use os::jail::Kind;
+use super::user_files::{FileView, file_error, seek};
+use os::beneath::Kind;
 use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::listing::{ListForm, Pattern};
 use protocols::application::ftp::server::{FileError, Operation, Outcome};
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 
 /// Maximum number of file bytes that one step reads.
 const STEP_BYTES: u64 = 4 << 20;
-/// Read size.
+/// Maximum number of bytes per read.
 const PIECE_BYTES: usize = 256 * 1024;
 /// Maximum number of directory entries that one step examines.
 const STEP_NAMES: usize = 10_000;
@@ -43,13 +43,13 @@ pub(super) async fn run<W: Steps>(
 ) -> Option<W::Output> {
     loop {
         let permit = queue.turn(source).await.ok()?;
-        let stepped = tokio::task::spawn_blocking(move || {
+        let result = tokio::task::spawn_blocking(move || {
             let output = work.step();
             drop(permit);
             (work, output)
         });
-        // A step that panics counts as refused.
-        let (rest, output) = stepped.await.ok()?;
+        // A step that panics has the same result as a full queue.
+        let (rest, output) = result.await.ok()?;
         if output.is_some() {
             return output;
         }
@@ -57,15 +57,15 @@ pub(super) async fn run<W: Steps>(
     }
 }
 
-/// File operation in steps. The first step also prepares it.
+/// File operation in steps. The first step also prepares the operation.
 pub(super) struct LongOperation {
-    tree: Tree,
+    view: FileView,
     operation: Operation,
     hash_max_bytes: u64,
-    state: Option<Operating>,
+    state: Option<OperationState>,
 }
 
-enum Operating {
+enum OperationState {
     Hash(Hash),
     Size(Box<TextSize>),
     Combine(Box<Combine>),
@@ -73,44 +73,48 @@ enum Operating {
 }
 
 impl LongOperation {
-    /// Returns the operation as work in steps, or gives it back if it is short. One operation
-    /// hashes at most `hash_max_bytes` of a file.
+    /// Returns a long operation as work in steps. Returns a short operation unchanged as the error.
+    /// One operation hashes at most `hash_max_bytes` of a file.
     pub(super) fn of(
-        tree: &Tree,
+        view: &FileView,
         operation: Operation,
         hash_max_bytes: u64,
     ) -> Result<Self, Operation> {
         let is_long = match &operation {
             Operation::Hash(..) | Operation::Combine { .. } | Operation::Status { .. } => true,
             Operation::Size { path, representation, .. } => {
-                !tree.representation(path, *representation).passes_through()
+                !view.representation(path, *representation).passes_through()
             }
             _ => false,
         };
         match is_long {
-            true => Ok(Self { tree: tree.clone(), operation, hash_max_bytes, state: None }),
+            true => Ok(Self { view: view.clone(), operation, hash_max_bytes, state: None }),
             false => Err(operation),
         }
     }
 
-    fn begin(&self) -> Result<Operating, FileError> {
-        let tree = &self.tree;
-        tree.look_at_rights(&self.operation)?;
+    fn begin(&self) -> Result<OperationState, FileError> {
+        let view = &self.view;
+        view.check_rights(&self.operation)?;
         Ok(match &self.operation {
-            Operation::Hash(algorithm, path, range) => {
-                Operating::Hash(Hash::new(tree, *algorithm, path, *range, self.hash_max_bytes)?)
-            }
+            Operation::Hash(algorithm, path, range) => OperationState::Hash(Hash::new(
+                view,
+                *algorithm,
+                path,
+                *range,
+                self.hash_max_bytes,
+            )?),
             Operation::Size { path, representation, text_max_bytes } => {
-                let representation = tree.representation(path, *representation);
-                let size = TextSize::new(tree, path, &representation, *text_max_bytes)?;
-                Operating::Size(Box::new(size))
+                let representation = view.representation(path, *representation);
+                let size = TextSize::new(view, path, &representation, *text_max_bytes)?;
+                OperationState::Size(Box::new(size))
             }
             Operation::Combine { target, parts } => {
-                Operating::Combine(Box::new(Combine::new(tree, target, parts)?))
+                OperationState::Combine(Box::new(Combine::new(view, target, parts)?))
             }
             Operation::Status { path, pattern, shows_hidden } => {
-                let lines = StatusLines::new(tree, path, pattern.as_ref(), *shows_hidden)?;
-                Operating::Status(Box::new(lines))
+                let lines = StatusLines::new(view, path, pattern.as_ref(), *shows_hidden)?;
+                OperationState::Status(Box::new(lines))
             }
             _ => return Err(FileError::NotSupported),
         })
@@ -126,10 +130,10 @@ impl Steps for LongOperation {
             Err(error) => return Some(Err(error)),
         };
         match state {
-            Operating::Hash(hash) => hash.step(),
-            Operating::Size(size) => size.step(),
-            Operating::Combine(combine) => combine.step(),
-            Operating::Status(lines) => lines.step(),
+            OperationState::Hash(hash) => hash.step(),
+            OperationState::Size(size) => size.step(),
+            OperationState::Combine(combine) => combine.step(),
+            OperationState::Status(lines) => lines.step(),
         }
         .transpose()
     }
@@ -147,14 +151,14 @@ struct Hash {
 
 impl Hash {
     fn new(
-        tree: &Tree,
+        view: &FileView,
         algorithm: HashAlgorithm,
         path: &VirtualPath,
         range: Range,
         max_bytes: u64,
     ) -> Result<Self, FileError> {
-        tree.access.need(Right::Read, path)?;
-        let (mut file, len, _) = tree.file_or_partial(path)?;
+        view.access.require(Right::Read, path)?;
+        let (mut file, len, _) = view.file_or_partial(path)?;
         seek(&mut file, range.start)?;
         let end = range.end.unwrap_or(u64::MAX);
         if end.min(len).saturating_sub(range.start) > max_bytes {
@@ -168,7 +172,7 @@ impl Hash {
     fn step(&mut self) -> Step {
         let Some(digest) = &mut self.digest else { return Err(FileError::Local) };
         let mut part = self.file.by_ref().take(self.left_bytes.min(STEP_BYTES));
-        // Not kept between steps, because thousands of operations may be waiting.
+        // The buffer is not kept between steps, because thousands of operations may be waiting.
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             let count = part.read(&mut piece).map_err(|error| file_error(&error))?;
@@ -179,7 +183,7 @@ impl Hash {
             self.left_bytes = self.left_bytes.saturating_sub(count as u64);
             self.total_bytes += count as u64;
         }
-        // Fewer bytes than the step allowed mean the end of the file.
+        // A step that reads fewer bytes than allowed has reached the end of the file.
         let is_over = part.limit() > 0 || self.left_bytes == 0;
         if !is_over {
             return Ok(None);
@@ -194,19 +198,19 @@ struct TextSize {
     encoder: Encoder,
     file: File,
     total_bytes: u64,
-    /// Result for a file or for a partial upload.
+    /// Constructor of the result, either for a file or for a partial upload.
     outcome: fn(u64) -> Outcome,
 }
 
 impl TextSize {
     fn new(
-        tree: &Tree,
+        view: &FileView,
         path: &VirtualPath,
         representation: &Representation,
         text_max_bytes: u64,
     ) -> Result<Self, FileError> {
-        // The size of a file requires no right to read it.
-        let (file, len_bytes, is_partial) = tree.file_or_partial(path)?;
+        // A query of the size requires no right to read the file.
+        let (file, len_bytes, is_partial) = view.file_or_partial(path)?;
         let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
         if len_bytes > text_max_bytes {
             return Err(FileError::TooLarge);
@@ -216,7 +220,8 @@ impl TextSize {
     }
 
     fn step(&mut self) -> Step {
-        let (mut piece, mut wire) = (vec![0; PIECE_BYTES], Vec::new());
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut wire = Vec::new();
         for _ in 0..STEP_BYTES / PIECE_BYTES as u64 {
             let count = self.file.read(&mut piece).map_err(|error| file_error(&error))?;
             let encoded = match piece.get(..count).unwrap_or_default() {
@@ -241,9 +246,13 @@ struct Combine {
 }
 
 impl Combine {
-    fn new(tree: &Tree, target: &VirtualPath, parts: &[VirtualPath]) -> Result<Self, FileError> {
-        let upload = Some(tree.begin_combined(target)?);
-        let parts = parts.iter().rev().map(|part| tree.read(part));
+    fn new(
+        view: &FileView,
+        target: &VirtualPath,
+        parts: &[VirtualPath],
+    ) -> Result<Self, FileError> {
+        let upload = Some(view.begin_combined(target)?);
+        let parts = parts.iter().rev().map(|part| view.read(part));
         Ok(Self { upload, parts: parts.collect::<Result<_, _>>()? })
     }
 
@@ -272,18 +281,19 @@ struct StatusLines {
 
 impl StatusLines {
     fn new(
-        tree: &Tree,
+        view: &FileView,
         path: &VirtualPath,
         pattern: Option<&Pattern>,
         shows_hidden: bool,
     ) -> Result<Self, FileError> {
-        let is_directory = tree.status(path)?.kind == Kind::Folder;
-        let lister = Lister::new(tree, path, &ListForm::Unix, pattern, shows_hidden)?;
+        let is_directory = view.status(path)?.kind == Kind::Directory;
+        let lister = Lister::new(view, path, &ListForm::Unix, pattern, shows_hidden)?;
         Ok(Self { lister, is_directory, lines: Vec::new() })
     }
 
     fn step(&mut self) -> Step {
-        let (mut line, mut names_max) = (Vec::new(), STEP_NAMES);
+        let mut line = Vec::new();
+        let mut names_max = STEP_NAMES;
         while self.lines.len() < LINES_MAX {
             let progress = self.lister.write(&mut line, 1, &mut names_max)?;
             if !line.is_empty() {
@@ -296,16 +306,17 @@ impl StatusLines {
                 Progress::Done => break,
             }
         }
-        let (lines, is_directory) = (std::mem::take(&mut self.lines), self.is_directory);
+        let lines = std::mem::take(&mut self.lines);
+        let is_directory = self.is_directory;
         Ok(Some(Outcome::Lines { lines, is_directory }))
     }
 }
 
-/// Next lines of a listing, of at least `enough` bytes unless it ends.
+/// Next lines of a listing, of at least `min_bytes` unless it ends.
 pub(super) struct ListingPiece {
     lister: Option<Box<Lister>>,
     lines: Vec<u8>,
-    enough: usize,
+    min_bytes: usize,
 }
 
 /// Result of [`ListingPiece`]: the lines, and the listing to continue.
@@ -317,8 +328,8 @@ pub(super) struct Listed {
 }
 
 impl ListingPiece {
-    pub(super) fn new(lister: Box<Lister>, lines: Vec<u8>, enough: usize) -> Self {
-        Self { lister: Some(lister), lines, enough }
+    pub(super) fn new(lister: Box<Lister>, lines: Vec<u8>, min_bytes: usize) -> Self {
+        Self { lister: Some(lister), lines, min_bytes }
     }
 }
 
@@ -328,7 +339,7 @@ impl Steps for ListingPiece {
     fn step(&mut self) -> Option<Listed> {
         let mut names_max = STEP_NAMES;
         let lister = self.lister.as_mut()?;
-        let has_more = match lister.write(&mut self.lines, self.enough, &mut names_max) {
+        let has_more = match lister.write(&mut self.lines, self.min_bytes, &mut names_max) {
             Ok(Progress::Paused) => return None,
             Ok(progress) => Ok(progress == Progress::Full),
             Err(error) => Err(error),

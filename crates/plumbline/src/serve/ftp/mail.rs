@@ -9,10 +9,10 @@
 //! Mail without a recipient goes to the postmaster; in RFC 354 it went to the printer of the site.
 
 use super::space::Space;
-use super::tree::file_error;
 use super::upload::Upload;
-use os::fs_credentials::FileRights;
-use os::jail::{Existing, Jail};
+use super::user_files::file_error;
+use os::beneath::{Existing, RootDir};
+use os::fs_credentials::FsCredentials;
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::server::FileError;
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const NAME_MAX_BYTES: usize = 64;
 /// Directory of the mailboxes.
 #[derive(Debug)]
 pub(super) struct Spool {
-    folder: PathBuf,
+    directory: PathBuf,
     message_max_bytes: u64,
     mailbox_max_bytes: u64,
     /// Quota usage of each mailbox with a delivery in progress.
@@ -49,48 +49,49 @@ impl Spool {
     ///
     /// # Errors
     ///
-    /// Returns an error if `folder` is not a directory that can be opened.
+    /// Returns an error if `directory` is not a directory that can be opened.
     pub(super) fn open(
-        folder: &Path,
+        directory: &Path,
         message_max_bytes: u64,
         mailbox_max_bytes: u64,
     ) -> io::Result<Self> {
-        Jail::open(folder)?;
-        let (folder, spaces) = (folder.to_owned(), Mutex::default());
-        Ok(Self { folder, message_max_bytes, mailbox_max_bytes, spaces })
+        RootDir::open(directory)?;
+        let directory = directory.to_owned();
+        let spaces = Mutex::default();
+        Ok(Self { directory, message_max_bytes, mailbox_max_bytes, spaces })
     }
 
     /// Checks that a mailbox exists, before the text of a message is received.
     ///
     /// # Errors
     ///
-    /// Returns [`FileError::NoMailbox`] if it does not exist.
-    pub(super) fn look_for(&self, to: Option<&[u8]>) -> Result<(), FileError> {
+    /// Returns [`FileError::NoMailbox`] if the mailbox does not exist.
+    pub(super) fn check_mailbox(&self, to: Option<&[u8]>) -> Result<(), FileError> {
         self.mailbox(to).map(drop)
     }
 
-    /// Opens a mailbox with the rights of its owner. Returns its name, too.
-    fn mailbox(&self, to: Option<&[u8]>) -> Result<(String, Jail), FileError> {
+    /// Opens a mailbox with the rights of its owner. Also returns the name of the mailbox.
+    fn mailbox(&self, to: Option<&[u8]>) -> Result<(String, RootDir), FileError> {
         let name = to.unwrap_or(POSTMASTER);
         if !is_mailbox(name) {
             return Err(FileError::NoMailbox);
         }
         let text = String::from_utf8(name.to_ascii_lowercase());
         let text = text.map_err(|_| FileError::NoMailbox)?;
-        let folder = self.folder.join(&text);
+        let directory = self.directory.join(&text);
         // The owner must be able to read and remove the messages.
-        let owner = FileRights::of_owner(&folder).map_err(|_| FileError::NoMailbox)?;
-        let mailbox = Jail::open_as(&folder, Arc::new(owner));
+        let owner = FsCredentials::of_owner(&directory).map_err(|_| FileError::NoMailbox)?;
+        let mailbox = RootDir::open_as(&directory, Arc::new(owner));
         Ok((text, mailbox.map_err(|_| FileError::NoMailbox)?))
     }
 
     /// Starts a message and writes its header.
     pub(super) fn begin(&self, to: Option<&[u8]>, sender: &Sender) -> Result<Upload, FileError> {
         let (name, mailbox) = self.mailbox(to)?;
-        for folder in ["tmp", "new", "cur"] {
+        for directory in ["tmp", "new", "cur"] {
             // Only the owner may access mail, independent of the umask.
-            let made = mailbox.make_folder(folder.as_bytes());
-            match made.and_then(|()| mailbox.set_mode(folder.as_bytes(), 0o700)) {
+            let created = mailbox.create_directory(directory.as_bytes());
+            match created.and_then(|()| mailbox.set_mode(directory.as_bytes(), 0o700)) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(file_error(&error));
                 }
@@ -99,14 +100,14 @@ impl Spool {
         }
         let space = self.space(name.as_bytes(), &mailbox);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let chance = os::entropy::seed().map_err(|_| FileError::Local)?;
-        let message = format!("new/{}.{chance:016x}.plumb", now.as_secs());
-        let draft = mailbox.create(message.as_bytes(), Existing::Keep);
-        let draft = draft.map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, Some(space), self.message_max_bytes);
+        let rng = os::entropy::seed().map_err(|_| FileError::Local)?;
+        let message = format!("new/{}.{rng:016x}.plumb", now.as_secs());
+        let atomic_file = mailbox.create(message.as_bytes(), Existing::Keep);
+        let atomic_file = atomic_file.map_err(|error| file_error(&error))?;
+        let mut upload = Upload::new(atomic_file, Some(space), self.message_max_bytes);
         upload.make_private()?;
         upload.write(header(&name, sender, now.as_secs()).as_bytes())?;
-        upload.begin_to_receive();
+        upload.reset_received_bytes();
         Ok(upload)
     }
 
@@ -122,9 +123,9 @@ impl Spool {
         upload.commit()
     }
 
-    /// Returns the quota usage of a mailbox. It is counted anew when no delivery is in progress, so
-    /// that messages removed by the owner no longer count.
-    fn space(&self, name: &[u8], mailbox: &Jail) -> Arc<Space> {
+    /// Returns the quota usage of a mailbox. The usage is counted again when no delivery is in
+    /// progress, so that messages removed by the owner no longer count.
+    fn space(&self, name: &[u8], mailbox: &RootDir) -> Arc<Space> {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         spaces.retain(|_, space| space.strong_count() > 0);
         if let Some(space) = spaces.get(name).and_then(Weak::upgrade) {
@@ -136,11 +137,11 @@ impl Spool {
     }
 }
 
-/// Returns whether a mailbox may have this name: no path, and no hidden name.
+/// Returns whether `name` is allowed for a mailbox. Paths and hidden names are not allowed.
 fn is_mailbox(name: &[u8]) -> bool {
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
-    let begins = name.first().is_some_and(u8::is_ascii_alphanumeric);
-    begins && name.len() <= NAME_MAX_BYTES && name.iter().all(is_letter)
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
+    let has_valid_start = name.first().is_some_and(u8::is_ascii_alphanumeric);
+    has_valid_start && name.len() <= NAME_MAX_BYTES && name.iter().all(is_allowed)
 }
 
 /// Returns the header of a message (RFC 5322), followed by an empty line.
@@ -163,8 +164,12 @@ fn date(unix_s: u64) -> String {
     let digits = Timestamp { seconds, nanos: 0 }.to_text();
     let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
     let month = part(4..6).parse().ok().and_then(|month: usize| MONTHS.get(month.wrapping_sub(1)));
-    let (day, month, year) = (part(6..8), month.unwrap_or(&"Jan"), part(0..4));
-    let (hour, minute, second) = (part(8..10), part(10..12), part(12..14));
+    let day = part(6..8);
+    let month = month.unwrap_or(&"Jan");
+    let year = part(0..4);
+    let hour = part(8..10);
+    let minute = part(10..12);
+    let second = part(12..14);
     format!("{day} {month} {year} {hour}:{minute}:{second} +0000")
 }
 
@@ -172,9 +177,9 @@ fn date(unix_s: u64) -> String {
 mod tests {
     use super::*;
 
-    struct Desk(PathBuf);
+    struct TestSpool(PathBuf);
 
-    impl Desk {
+    impl TestSpool {
         fn new(name: &str) -> (Self, Spool) {
             let seed = os::entropy::seed().unwrap();
             let path = std::env::temp_dir().join(format!("plumb-mail-{name}-{seed:x}"));
@@ -189,7 +194,7 @@ mod tests {
         }
     }
 
-    impl Drop for Desk {
+    impl Drop for TestSpool {
         fn drop(&mut self) {
             std::fs::remove_dir_all(&self.0).unwrap();
         }
@@ -200,56 +205,57 @@ mod tests {
     }
 
     #[test]
-    fn a_message_lies_in_the_mailbox_under_a_header() {
-        let (desk, spool) = Desk::new("lies");
+    fn a_delivered_message_has_a_header() {
+        let (test_spool, spool) = TestSpool::new("lies");
         spool.deliver(Some(b"Ann"), &sender(), b"lunch?\n").unwrap();
-        let message = desk.messages().remove(0);
+        let message = test_spool.messages().remove(0);
         assert!(message.starts_with("Received: from [192.0.2.7] by plumbline with FTP; "));
         assert!(message.contains("\nFrom: \"bob\"@[192.0.2.7]\nTo: ann\n\nlunch?\n"), "{message}");
     }
 
     #[test]
-    fn who_has_no_folder_has_no_mailbox_and_no_name_leads_elsewhere() {
-        let (desk, spool) = Desk::new("none");
+    fn only_a_directory_in_the_spool_is_a_mailbox() {
+        let (test_spool, spool) = TestSpool::new("none");
         for name in ["bob", "", ".", "..", "../ann", "ann/new", ".ann", "-ann", "a\nn"] {
             let refused = spool.deliver(Some(name.as_bytes()), &sender(), b"x");
             assert_eq!(refused, Err(FileError::NoMailbox), "{name}");
         }
         assert_eq!(spool.deliver(None, &sender(), b"x"), Err(FileError::NoMailbox));
-        assert!(desk.messages().is_empty());
+        assert!(test_spool.messages().is_empty());
     }
 
     #[test]
-    fn mail_is_its_owners_alone() {
+    fn only_the_owner_can_read_mail() {
         use std::os::unix::fs::PermissionsExt;
-        let (desk, spool) = Desk::new("private");
+        let (test_spool, spool) = TestSpool::new("private");
         spool.deliver(Some(b"ann"), &sender(), b"lunch?\n").unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        for folder in ["tmp", "new", "cur"] {
-            assert_eq!(mode(&desk.0.join("ann").join(folder)), 0o700, "{folder}");
+        for directory in ["tmp", "new", "cur"] {
+            assert_eq!(mode(&test_spool.0.join("ann").join(directory)), 0o700, "{directory}");
         }
-        let message = std::fs::read_dir(desk.0.join("ann/new")).unwrap().next().unwrap().unwrap();
+        let message =
+            std::fs::read_dir(test_spool.0.join("ann/new")).unwrap().next().unwrap().unwrap();
         assert_eq!(mode(&message.path()), 0o600);
     }
 
     #[test]
-    fn neither_a_message_nor_a_mailbox_grows_beyond_its_limit() {
-        let (desk, spool) = Desk::new("limits");
+    fn message_and_mailbox_sizes_are_limited() {
+        let (test_spool, spool) = TestSpool::new("limits");
         assert_eq!(spool.deliver(Some(b"ann"), &sender(), &[b'x'; 300]), Err(FileError::Limit));
         let text = [b'x'; 120];
         assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Ok(()));
         assert_eq!(spool.deliver(Some(b"ann"), &sender(), &text), Err(FileError::Quota));
-        assert_eq!(desk.messages().len(), 1);
+        assert_eq!(test_spool.messages().len(), 1);
     }
 
     #[test]
-    fn a_name_of_a_sender_makes_no_line_of_its_own() {
+    fn a_sender_name_cannot_add_header_lines() {
         let sender = Sender { user: b"a\nBcc: all\"".to_vec(), ..sender() };
         assert_eq!(header("ann", &sender, 0).lines().count(), 5);
     }
 
     #[test]
-    fn a_date_is_that_of_the_format_of_mail() {
+    fn dates_have_the_format_of_rfc_5322() {
         assert_eq!(date(1_000_000_000), "09 Sep 2001 01:46:40 +0000");
     }
 }

@@ -2,77 +2,76 @@
 //!
 //! ```text
 //! listener ── admission ──► session: engine ◄─► control connection (clear, AUTH TLS, implicit TLS)
-//!                              │        └─────► tree: names beneath one root (os::jail)
+//!                              │        └─────► user_files: names beneath one root (os::beneath)
 //!                              └─ task: data connection ◄─► file (sendfile, encoder, decoder)
 //! ```
 //!
 //! All sessions run in one thread. Operations that wait long for a disk (the commit of an upload,
-//! hashes, copies) and password checks run in others. An upload has a temporary name until it is
-//! complete and on the disk, so an interrupted upload leaves the old file unchanged. This also
-//! holds with REST or APPE, for which the remaining part of the old file is copied first. If the
-//! name no longer refers to that file at the end, the upload is refused (450), so that no
+//! hashes, copies) and password checks run in other threads. An upload has a temporary name until
+//! it is complete and on the disk, so an interrupted upload leaves the old file unchanged. This
+//! also holds with REST or APPE, for which the remaining part of the old file is copied first. If
+//! the name no longer refers to the copied file at the end, the upload is refused (450), so that no
 //! concurrent change is lost.
 //!
 //! A data connection is accepted from the peer of the control connection only, one at a time, on a
 //! random port. Its TLS must resume the TLS session of the control connection ([`tickets`]), unless
 //! `requires-session-reuse` is false. In stream mode without TLS, the end of an upload looks the
-//! same whether the client has finished or was killed. Such an upload is in place when the reply
-//! is sent. It is withdrawn and kept as a partial upload ([`partial`]) if the control connection
-//! ends before the client has acknowledged the reply (`upload-grace-ms`).
+//! same whether the client has finished or was killed. Such an upload has its final name when the
+//! reply is sent. The upload is withdrawn and kept as a partial upload ([`partial`]) if the control
+//! connection ends before the client has acknowledged the reply (`upload-grace-ms`).
 //!
-//! System users ([`system`]) access files with their own rights. All others access them with the
-//! rights of the server process; anonymous users of a server that runs as root get only files that
-//! every user of the machine may read. Mail ([`mail`]) is accepted for users with a directory in
-//! the spool.
+//! System users ([`system`]) access files with their own rights. All other users access files with
+//! the rights of the server process; anonymous users of a server that runs as root get only files
+//! that every user of the machine may read. Mail ([`mail`]) is accepted for users with a directory
+//! in the spool.
 //!
 //! Not implemented: local ports below 1024 for active data connections.
 
 mod client_hello;
 mod configuration;
-mod control;
+mod control_connection;
 mod conversion;
 mod data;
+mod data_tls;
 mod digest;
-mod facts;
-mod guest;
-mod host;
+mod ftp_log;
+mod futures;
 mod listing;
-mod log;
+mod local_channel;
+mod logged_in_user;
 mod long_work;
 mod mail;
 mod partial;
 mod passive;
-mod post;
 mod rights;
-mod secured;
 mod session;
 mod socket;
+mod source;
 mod space;
 mod system;
 mod tickets;
-mod tree;
+mod transfer_stats;
 mod upload;
+mod user_files;
 mod users;
-mod waits;
-mod work;
+mod virtual_host;
 
 pub(super) use configuration::{Arguments, Settings, Shared, Table};
-pub(super) use system::prove as prove_system_user;
+pub(super) use system::authenticate_claim as prove_system_user;
 
 use super::admission::Admission;
-use super::charged::Metered;
 use super::fair_queue::{FairQueue, Limits};
 use super::log::Log;
+use super::metered::Metered;
 use super::metrics::{Protocol, Traffic};
 use super::transfer_log::TransferLog;
-use crate::carry::{Bench, Lent};
+use crate::carrier::{BorrowedContext, EngineContext};
 use crate::meters::Registry;
 use anyhow::{Context, Result};
 use configuration::Protection;
-use host::Certificates;
-use log::Event;
+use ftp_log::Event;
+use os::beneath::RootDir;
 use os::host::Host;
-use os::jail::Jail;
 use session::Session;
 use socket::{ControlListener, Socket};
 use space::Space;
@@ -89,8 +88,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
+use virtual_host::Certificates;
 
-/// Size of the read buffer. All sessions share one, as only one reads at a time.
+/// Size of the read buffer. All sessions share one buffer, because only one session reads at a
+/// time.
 const SCRATCH_LEN: usize = 256 * 1024;
 /// File descriptors per session: two connections, a listener, a file, its directory and the root.
 const DESCRIPTORS_PER_SESSION: u64 = 6;
@@ -99,7 +100,8 @@ const BACKLOG: u32 = 1024;
 /// Delay after a failed accept, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Each PAM check runs in a process, which may wait for a directory server.
+/// Limits of PAM checks. Each check runs in a process of its own, which may wait for a directory
+/// server.
 const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_per_source_max: 2 };
 
 /// FTP server.
@@ -107,27 +109,28 @@ pub(super) struct Server {
     settings: RefCell<Rc<Settings>>,
     is_root: bool,
     admission: RefCell<Admission>,
-    bench: RefCell<Bench>,
+    context: RefCell<EngineContext>,
     scratch: RefCell<Vec<u8>>,
     /// Queue of password checks, which run one at a time.
     checks: FairQueue,
-    /// Queue of PAM checks, apart from the checks of users in files: a module that hangs delays
-    /// system users only.
+    /// Queue of PAM checks, separate from `checks`: a PAM module that hangs delays system users
+    /// only.
     system_checks: FairQueue,
     /// Queue of hashes and other long operations on files.
     long_work: FairQueue,
     /// Queue of listings of large directories.
     listings: FairQueue,
-    /// Queue of copies of files that are continued, and of starting mail messages.
+    /// Queue of file copies for uploads that continue a file, and of mail messages being started.
     copies: FairQueue,
     /// Root of anonymous users, while any of them is logged in.
-    anonymous_jail: RefCell<Weak<Jail>>,
+    anonymous_root: RefCell<Weak<RootDir>>,
     /// Quota usage of each root with a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
     tls: RefCell<Option<Tls>>,
-    /// User-space host that carries the connections; `None` for the kernel's network.
+    /// User-space host that carries the connections; `None` for the kernel's network stack.
     host: OnceCell<Host>,
-    /// Sessions of one user at one address; each accepts the TLS tickets of the others.
+    /// Families of sessions: each session accepts the TLS tickets of the other sessions of its user
+    /// and address.
     families: RefCell<tickets::Families>,
     /// Whether the server is shutting down.
     closing: watch::Sender<bool>,
@@ -138,19 +141,19 @@ pub(super) struct Server {
 }
 
 impl Metered for Server {
-    fn metered_bench(&self) -> &RefCell<Bench> {
-        &self.bench
+    fn engine_context(&self) -> &RefCell<EngineContext> {
+        &self.context
     }
 }
 
 /// TLS options of a listener.
 #[derive(Clone)]
-struct Entrance {
+struct TlsOptions {
     tls: Option<Tls>,
     is_implicit_tls: bool,
 }
 
-/// TLS configuration for clients that have not selected a host yet.
+/// TLS configuration for clients that have not selected a virtual host yet.
 #[derive(Clone)]
 struct Tls {
     configuration: Arc<ServerConfig>,
@@ -167,38 +170,40 @@ impl Server {
         settings: Settings,
         log: Log,
         transfer_log: Rc<TransferLog>,
-        board: &Arc<Registry>,
+        registry: &Arc<Registry>,
     ) -> Result<Self> {
-        settings.look_at_roots()?;
+        settings.check_roots()?;
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
-        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
-        if os::process::allow_descriptors(wanted).is_err() {
+        let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
+        if os::process::allow_descriptors(descriptors).is_err() {
             let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
             let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
-            log.say(&Event::FewDescriptors { allowed, sessions });
+            log.write(&Event::FewDescriptors { allowed, sessions });
         }
         let tls = tls(&settings, log)?;
         // Every session may wait in a queue; a waiting operation takes a few hundred bytes.
-        let long = |running_max| {
+        let queue = |running_max| {
             FairQueue::new(Limits {
                 running_max,
                 waiting_max: settings.rules.sessions_max,
                 waiting_per_source_max: settings.rules.sessions_per_source_max,
             })
         };
-        let (long_work, listings, copies) = (long(1), long(1), long(2));
+        let long_work = queue(1);
+        let listings = queue(1);
+        let copies = queue(2);
         Ok(Self {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings: RefCell::new(Rc::new(settings)),
             is_root: os::user::is_root(),
-            bench: RefCell::new(Bench::shown_on(board, "FTP")?),
+            context: RefCell::new(EngineContext::published(registry, "FTP")?),
             scratch: RefCell::new(vec![0; SCRATCH_LEN]),
             checks: FairQueue::new(super::PASSWORD_CHECKS),
             system_checks: FairQueue::new(SYSTEM_CHECKS),
             long_work,
             listings,
             copies,
-            anonymous_jail: RefCell::default(),
+            anonymous_root: RefCell::default(),
             spaces: RefCell::default(),
             tls: RefCell::new(tls),
             host: OnceCell::new(),
@@ -214,8 +219,9 @@ impl Server {
         Rc::clone(&self.settings.borrow())
     }
 
-    /// Serves on `host` instead of the kernel's network. Call it before [`Self::serve`].
-    pub(super) fn carry_by(&self, host: &Host) {
+    /// Serves on `host` instead of the kernel's network stack. Must be called before
+    /// [`Self::serve`].
+    pub(super) fn use_host(&self, host: &Host) {
         _ = self.host.set(socket::for_files(host));
     }
 
@@ -223,8 +229,8 @@ impl Server {
         self.host.get()
     }
 
-    /// Returns the number of connections that a user-space host needs for all sessions: for each a
-    /// control connection, a data connection, and another one that is closing.
+    /// Returns the number of connections that a user-space host needs for all sessions: per session
+    /// a control connection, a data connection, and a data connection that is closing.
     pub(super) fn connections_max(&self) -> usize {
         self.settings().rules.sessions_max.saturating_mul(3)
     }
@@ -236,8 +242,8 @@ impl Server {
 
     /// Borrows the clock, the random number generator and the meter. Must not be held across an
     /// await.
-    fn bench(&self) -> Lent<'_> {
-        Lent::from(&self.bench)
+    fn context(&self) -> BorrowedContext<'_> {
+        BorrowedContext::from(&self.context)
     }
 
     /// Serves until no connections can be accepted any more.
@@ -248,29 +254,32 @@ impl Server {
     /// the error of a listener that failed.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
         let settings = self.settings();
-        let mut what = match &settings.site.root {
-            Some(root) => format!("root {}, {}", root.display(), settings.rights_in_words),
+        let mut description = match &settings.site.root {
+            Some(root) => format!("root {}, {}", root.display(), settings.rights_description),
             None => "a root directory for each user".to_owned(),
         };
         for host in settings.hosts.iter() {
-            what += &format!(", virtual host {}", host.name());
+            description += &format!(", virtual host {}", host.name());
         }
-        let (roots, limits) = (settings.writable_roots(), settings.partials);
-        // In the background, because a root may contain any number of directories.
+        let roots = settings.writable_roots();
+        let limits = settings.partials;
+        // The removal runs in the background, because a root may contain any number of directories.
         tokio::task::spawn_blocking(move || {
             roots.iter().for_each(|root| upload::sweep(root, limits));
         });
-        let mut doors = JoinSet::new();
-        tokio::task::spawn_local(Rc::clone(&self).look_after_roots());
-        let places = settings.listen.iter().map(|place| (place, false));
+        let mut listeners = JoinSet::new();
+        tokio::task::spawn_local(Rc::clone(&self).maintain_roots());
+        let addresses = settings.listen.iter().map(|address| (address, false));
         let mut ports = Vec::new();
-        for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
-            if self.host().is_some() && ports.contains(&(place.port(), is_tls)) {
+        for (address, is_tls) in
+            addresses.chain(settings.listen_tls.iter().map(|address| (address, true)))
+        {
+            if self.host().is_some() && ports.contains(&(address.port(), is_tls)) {
                 // A port of the user-space host covers all its addresses.
                 continue;
             }
-            ports.push((place.port(), is_tls));
-            let door = self.open(*place)?;
+            ports.push((address.port(), is_tls));
+            let listener = self.open(*address)?;
             let has_tls = self.tls.borrow().is_some();
             let how = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "with TLS",
@@ -278,16 +287,17 @@ impl Server {
                 (_, _, true) => "unencrypted or with AUTH TLS",
                 (_, _, false) => "UNENCRYPTED (readable by anyone on the network path)",
             };
-            let (at, what) = (door.name()?, what.clone());
-            self.log.say(&Event::ServingFtp { at, how, what });
-            doors.spawn_local(Rc::clone(&self).attend(door, is_tls));
+            let at = listener.name()?;
+            let what = description.clone();
+            self.log.write(&Event::ServingFtp { at, how, what });
+            listeners.spawn_local(Rc::clone(&self).accept_connections(listener, is_tls));
         }
-        let failed = doors.join_next().await.transpose()?;
+        let failed = listeners.join_next().await.transpose()?;
         failed.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
     }
 
     /// Periodically recounts quotas and removes old partial uploads.
-    async fn look_after_roots(self: Rc<Self>) {
+    async fn maintain_roots(self: Rc<Self>) {
         loop {
             let settings = self.settings();
             tokio::time::sleep(settings.recount).await;
@@ -295,40 +305,45 @@ impl Server {
                 let spaces = self.spaces.borrow();
                 spaces.iter().map(|((root, _), space)| (root.clone(), Arc::clone(space))).collect()
             };
-            let (roots, limits) = (settings.writable_roots(), settings.partials);
-            let looked = tokio::task::spawn_blocking(move || {
+            let roots = settings.writable_roots();
+            let limits = settings.partials;
+            let maintained = tokio::task::spawn_blocking(move || {
                 for root in roots {
-                    let Ok(jail) = Jail::open(&root) else { continue };
+                    let Ok(root_dir) = RootDir::open(&root) else { continue };
                     let space = spaces.get(&root);
-                    partial::trim(&jail, space.map(Arc::as_ref), limits, None);
+                    partial::trim(&root_dir, space.map(Arc::as_ref), limits, None);
                     if let Some(space) = space {
-                        space.recount(&jail);
+                        space.recount(&root_dir);
                     }
                 }
             });
-            // A failed round does not prevent the next one.
-            _ = looked.await;
+            // An error in this round does not prevent the next round.
+            _ = maintained.await;
         }
     }
 
-    fn open(&self, place: SocketAddr) -> Result<ControlListener> {
-        let Some(host) = self.host() else { return open(place) };
-        let port = place.port();
+    fn open(&self, address: SocketAddr) -> Result<ControlListener> {
+        let Some(host) = self.host() else { return open(address) };
+        let port = address.port();
         let listener = host.listen(port);
         let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
         let listener = listener.with_context(failure)?;
-        Ok(ControlListener::Own(listener))
+        Ok(ControlListener::Userspace(listener))
     }
 
-    /// Accepts connections. Returns only for a listener of the user-space host, when that has
-    /// failed.
-    async fn attend(self: Rc<Self>, door: ControlListener, is_implicit_tls: bool) -> io::Error {
+    /// Accepts connections. Returns only if a listener of the user-space host fails.
+    async fn accept_connections(
+        self: Rc<Self>,
+        listener: ControlListener,
+        is_implicit_tls: bool,
+    ) -> io::Error {
         loop {
-            let (stream, peer) = match door.accept().await {
+            let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) if self.host().is_some() => return error,
                 Err(_) => {
-                    // No descriptors are left, or the client has gone before it was accepted.
+                    // No descriptors are left, or the client closed the connection before it was
+                    // accepted.
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -336,46 +351,46 @@ impl Server {
             if *self.closing.borrow() {
                 continue;
             }
-            let random_ppm = self.bench().chance.below(1_000_000);
-            let entered = self.admission.borrow_mut().enter_unproved(peer, random_ppm);
-            if let Err(refusal) = entered {
+            let random_ppm = self.context().rng.below(1_000_000);
+            let admitted = self.admission.borrow_mut().admit_unauthenticated(peer, random_ppm);
+            if let Err(refusal) = admitted {
                 let why = refusal.to_string();
                 if !is_implicit_tls {
                     // One attempt without blocking: a refused client gets no more of the server's
                     // time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
                 }
-                self.log.say(&Event::Refused { from: peer, why });
+                self.log.write(&Event::Refused { from: peer, why });
                 continue;
             }
             let server = Rc::clone(&self);
             tokio::task::spawn_local(async move {
-                let begun = std::time::Instant::now();
-                let held = Rc::clone(&server).hold(stream, peer, is_implicit_tls).await;
-                server.log.say(&match held {
-                    Ok(()) => Event::Left { from: peer, seconds: begun.elapsed().as_secs() },
+                let started = std::time::Instant::now();
+                let result = Rc::clone(&server).run_session(stream, peer, is_implicit_tls).await;
+                server.log.write(&match result {
+                    Ok(()) => Event::Left { from: peer, seconds: started.elapsed().as_secs() },
                     Err(error) => Event::Refused { from: peer, why: error.to_string() },
                 });
-                server.admission.borrow_mut().leave_session(peer);
+                server.admission.borrow_mut().release_session(peer);
             });
         }
     }
 
-    async fn hold(
+    async fn run_session(
         self: Rc<Self>,
         stream: Socket,
         peer: SocketAddr,
         is_implicit_tls: bool,
     ) -> io::Result<()> {
-        let entrance = Entrance { tls: self.tls.borrow().clone(), is_implicit_tls };
-        Session::begin(self, entrance, stream, peer).await?.run().await
+        let tls_options = TlsOptions { tls: self.tls.borrow().clone(), is_implicit_tls };
+        Session::begin(self, tls_options, stream, peer).await?.run().await
     }
 
     /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
     /// affected.
     pub(super) fn reload(&self, settings: Result<Settings>) {
         let reloaded = settings.and_then(|settings| {
-            settings.look_at_roots()?;
+            settings.check_roots()?;
             let tls = tls(&settings, self.log)?;
             Ok((settings, tls))
         });
@@ -384,9 +399,9 @@ impl Server {
                 self.admission.borrow_mut().set_rules(settings.rules.clone());
                 self.tls.replace(tls);
                 self.settings.replace(Rc::new(settings));
-                self.log.say(&Event::Reloaded);
+                self.log.write(&Event::Reloaded);
             }
-            Err(error) => self.log.say(&Event::NotReloaded { why: format!("{error:#}") }),
+            Err(error) => self.log.write(&Event::NotReloaded { why: format!("{error:#}") }),
         }
     }
 
@@ -400,7 +415,7 @@ impl Server {
     }
 }
 
-/// Returns the TLS configuration, if TLS is enabled. If it is only offered by default, an error is
+/// Returns the TLS configuration, if TLS is enabled. If TLS is only offered by default, an error is
 /// logged and the server runs without TLS.
 fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
     if settings.tls == Protection::Off {
@@ -408,7 +423,7 @@ fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
     }
     match build_tls(settings) {
         Ok((tls, sha256)) => {
-            log.say(&Event::Certificate { sha256 });
+            log.write(&Event::Certificate { sha256 });
             Ok(Some(tls))
         }
         Err(error) => {
@@ -419,7 +434,7 @@ fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
             if is_needed {
                 return Err(error);
             }
-            log.say(&Event::NoTls { why: format!("{error:#}") });
+            log.write(&Event::NoTls { why: format!("{error:#}") });
             Ok(None)
         }
     }
@@ -427,7 +442,7 @@ fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
 
 fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     if settings.makes_certificate {
-        settings.certificate.make_if_missing()?;
+        settings.certificate.generate_if_missing()?;
     }
     let (mut tls, sha256) = settings.certificate.configuration()?;
     // Tickets contain the whole TLS session, so any number of sessions can be resumed.
@@ -438,13 +453,13 @@ fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     Ok((Tls { configuration: Arc::new(tls), certificates }, sha256))
 }
 
-fn open(place: SocketAddr) -> Result<ControlListener> {
-    let socket = match place {
+fn open(address: SocketAddr) -> Result<ControlListener> {
+    let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
     socket.set_reuseaddr(true)?;
-    let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
+    let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
     bound.map(ControlListener::Kernel).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::PermissionDenied => "ports below 1024 need root",
@@ -452,6 +467,6 @@ fn open(place: SocketAddr) -> Result<ControlListener> {
             io::ErrorKind::AddrNotAvailable => "not an address of this machine",
             _ => "system error",
         };
-        anyhow::Error::new(error).context(format!("cannot listen on {place}: {why}"))
+        anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
     })
 }

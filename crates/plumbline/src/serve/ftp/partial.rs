@@ -1,14 +1,15 @@
 //! Partial uploads: received parts of files whose connection broke, kept for their users to
 //! continue.
 //!
-//! They are stored by user and path, apart from the files (`os::jail::Jail::keep`), and appear in
-//! no listing. If no file has the name, SIZE and HASH report the partial upload of the same user,
-//! and REST with STOR continues it, as curl, lftp and others do to resume. If a file has the name,
-//! SITE PARTIAL selects the partial upload. Number, bytes and age are limited for each root; the
-//! oldest are removed first. They count towards a quota as files do.
+//! Partial uploads are stored by user and path, separate from the files
+//! (`os::beneath::RootDir::keep`), and appear in no listing. If no file has the name, SIZE and HASH
+//! report the partial upload of the same user, and REST with STOR continues it, as curl, lftp and
+//! others do to resume. If a file has the name, SITE PARTIAL selects the partial upload. Number,
+//! bytes and age are limited for each root; the oldest are removed first. Partial uploads count
+//! towards a quota as files do.
 
 use super::space::{Amount, Space};
-use os::jail::{Draft, Jail, Kept};
+use os::beneath::{AtomicFile, InterruptedDraft, RootDir};
 use ring::digest::{Context, SHA256};
 use std::fs::File;
 use std::sync::Arc;
@@ -25,16 +26,16 @@ pub(super) struct Limits {
 /// Partial uploads of one user.
 #[derive(Debug)]
 pub(super) struct Partials {
-    pub(super) jail: Arc<Jail>,
+    pub(super) root_dir: Arc<RootDir>,
     pub(super) space: Option<Arc<Space>>,
     pub(super) user: Vec<u8>,
     pub(super) limits: Limits,
 }
 
 impl Partials {
-    /// Opens the partial upload of `path`. Returns its length in bytes, too.
+    /// Opens the partial upload of `path`. Also returns its length in bytes.
     pub(super) fn find(&self, path: &[u8]) -> Option<(File, u64)> {
-        let (file, status) = self.jail.kept(&self.key(path)).ok()?;
+        let (file, status) = self.root_dir.open_interrupted(&self.key(path)).ok()?;
         Some((file, status.len))
     }
 
@@ -49,9 +50,10 @@ impl Partials {
         half.map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
     }
 
-    /// Keeps the `len` bytes of `draft`, if the limits allow. Their space is charged to a running
-    /// upload; returns whether it has become that of a stored file.
-    pub(super) fn keep(&self, draft: Draft, path: &[u8], len: u64) -> bool {
+    /// Keeps the `len` bytes of `atomic_file` as the partial upload of `path` if the limits allow.
+    /// Returns whether the bytes were kept: the quota then counts them as stored, otherwise still
+    /// as those of a running upload.
+    pub(super) fn keep(&self, atomic_file: AtomicFile, path: &[u8], len: u64) -> bool {
         if self.limits.count_max == 0 || len > self.limits.bytes_max {
             return false;
         }
@@ -60,76 +62,83 @@ impl Partials {
         let kept = match &self.space {
             Some(space) => space.store(len, |may_add| {
                 may_add()?;
-                self.jail.keep(draft, &key).map(|()| None)
+                self.root_dir.keep(atomic_file, &key).map(|()| None)
             }),
-            None => self.jail.keep(draft, &key),
+            None => self.root_dir.keep(atomic_file, &key),
         };
         if kept.is_ok() {
-            trim(&self.jail, self.space.as_deref(), self.limits, Some(&key));
+            trim(&self.root_dir, self.space.as_deref(), self.limits, Some(&key));
         }
         kept.is_ok()
     }
 
     /// Removes the partial upload of `path`, if there is one.
     pub(super) fn remove(&self, path: &[u8]) {
-        remove(&self.jail, self.space.as_deref(), &self.key(path));
+        remove(&self.root_dir, self.space.as_deref(), &self.key(path));
     }
 }
 
-/// Removes partial uploads of a root that are too old, and the oldest ones beyond its other limits.
-/// `newest` is removed last.
-pub(super) fn trim(jail: &Jail, space: Option<&Space>, limits: Limits, newest: Option<&[u8]>) {
-    let Ok(mut all) = jail.all_kept() else { return };
+/// Removes expired partial uploads of a root, and the oldest partial uploads beyond the other
+/// limits. `newest` is removed last.
+pub(super) fn trim(
+    root_dir: &RootDir,
+    space: Option<&Space>,
+    limits: Limits,
+    newest: Option<&[u8]>,
+) {
+    let Ok(mut all) = root_dir.list_interrupted() else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let oldest = now.saturating_sub(limits.age_max.as_secs());
-    let is_newest = |kept: &Kept| newest == Some(kept.key.as_slice());
+    let is_newest = |kept: &InterruptedDraft| newest == Some(kept.key.as_slice());
     all.sort_by_key(|kept| (is_newest(kept), kept.modified_s));
     let mut count = all.len();
     let mut bytes = all.iter().fold(0_u64, |sum, kept| sum.saturating_add(kept.len));
     for kept in &all {
         let is_old = u64::try_from(kept.modified_s).unwrap_or(0) < oldest;
         if is_old || count > limits.count_max || bytes > limits.bytes_max {
-            remove(jail, space, &kept.key);
-            (count, bytes) = (count - 1, bytes.saturating_sub(kept.len));
+            remove(root_dir, space, &kept.key);
+            count -= 1;
+            bytes = bytes.saturating_sub(kept.len);
         }
     }
 }
 
-fn remove(jail: &Jail, space: Option<&Space>, key: &[u8]) {
-    // Usually there is none, which is an error here.
+fn remove(root_dir: &RootDir, space: Option<&Space>, key: &[u8]) {
+    // Usually the partial upload does not exist, and the error is ignored.
     _ = match space {
         Some(space) => space.remove(|| {
-            let bytes = jail.remove_kept(key)?;
+            let bytes = root_dir.remove_interrupted(key)?;
             Ok(Amount { bytes, entries: 1 })
         }),
-        None => jail.remove_kept(key).map(drop),
+        None => root_dir.remove_interrupted(key).map(drop),
     };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os::jail::Existing;
+    use os::beneath::Existing;
     use std::io::Write;
     use std::path::PathBuf;
 
     const LIMITS: Limits =
         Limits { count_max: 3, bytes_max: 100, age_max: Duration::from_secs(3600) };
 
-    struct Root(PathBuf, Arc<Jail>);
+    struct Root(PathBuf, Arc<RootDir>);
 
     impl Root {
         fn new() -> Self {
             let seed = os::entropy::seed().unwrap();
             let path = std::env::temp_dir().join(format!("plumb-partial-{seed:x}"));
             std::fs::create_dir_all(&path).unwrap();
-            let jail = Arc::new(Jail::open(&path).unwrap());
-            Self(path, jail)
+            let root_dir = Arc::new(RootDir::open(&path).unwrap());
+            Self(path, root_dir)
         }
 
         fn of(&self, user: &str, space: Option<&Arc<Space>>) -> Partials {
-            let (jail, space) = (Arc::clone(&self.1), space.cloned());
-            Partials { jail, space, user: user.into(), limits: LIMITS }
+            let root_dir = Arc::clone(&self.1);
+            let space = space.cloned();
+            Partials { root_dir, space, user: user.into(), limits: LIMITS }
         }
     }
 
@@ -140,10 +149,10 @@ mod tests {
     }
 
     /// Interrupts an upload after `len` bytes.
-    fn break_off(partials: &Partials, name: &str, len: usize) -> bool {
-        let draft = partials.jail.create(name.as_bytes(), Existing::Replace).unwrap();
-        draft.file().write_all(&vec![1; len]).unwrap();
-        partials.keep(draft, name.as_bytes(), len as u64)
+    fn interrupt(partials: &Partials, name: &str, len: usize) -> bool {
+        let atomic_file = partials.root_dir.create(name.as_bytes(), Existing::Replace).unwrap();
+        atomic_file.file().write_all(&vec![1; len]).unwrap();
+        partials.keep(atomic_file, name.as_bytes(), len as u64)
     }
 
     fn len(partials: &Partials, name: &str) -> Option<u64> {
@@ -152,10 +161,11 @@ mod tests {
 
     // attack row 129
     #[test]
-    fn a_partial_upload_is_its_users_alone() {
+    fn a_partial_upload_belongs_to_one_user() {
         let root = Root::new();
-        let (ann, bob) = (root.of("ann", None), root.of("bob", None));
-        assert!(break_off(&ann, "file", 10) && break_off(&bob, "file", 20));
+        let ann = root.of("ann", None);
+        let bob = root.of("bob", None);
+        assert!(interrupt(&ann, "file", 10) && interrupt(&bob, "file", 20));
         assert_eq!((len(&ann, "file"), len(&bob, "file")), (Some(10), Some(20)));
         assert_eq!(len(&ann, "other"), None);
         ann.remove(b"file");
@@ -164,33 +174,33 @@ mod tests {
 
     // attack row 127
     #[test]
-    fn the_oldest_partial_uploads_go_when_there_are_too_many_or_too_large_ones() {
+    fn the_oldest_partial_uploads_are_removed_beyond_the_limits() {
         let root = Root::new();
         let ann = root.of("ann", None);
         for (name, age) in [("a", 40), ("b", 30), ("c", 20)] {
-            assert!(break_off(&ann, name, 30));
+            assert!(interrupt(&ann, name, 30));
             let (file, _) = ann.find(name.as_bytes()).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
-        assert!(break_off(&ann, "d", 10));
+        assert!(interrupt(&ann, "d", 10));
         assert_eq!((len(&ann, "a"), len(&ann, "d")), (None, Some(10)));
-        assert!(break_off(&ann, "e", 60));
+        assert!(interrupt(&ann, "e", 60));
         assert_eq!((len(&ann, "b"), len(&ann, "c"), len(&ann, "e")), (None, Some(30), Some(60)));
-        assert!(!break_off(&ann, "f", 101), "it is larger than all may be");
+        assert!(!interrupt(&ann, "f", 101), "larger than the limit for all partial uploads");
         assert_eq!(std::fs::read_dir(&root.0).unwrap().count(), 1);
     }
 
     // attack row 127
     #[test]
-    fn a_partial_upload_goes_with_its_age_and_its_room_comes_back() {
+    fn an_expired_partial_upload_is_removed_and_its_quota_released() {
         let root = Root::new();
         let space = Arc::new(Space::of(&root.1, 100));
         let ann = root.of("ann", Some(&space));
-        space.take(40).unwrap();
-        assert!(break_off(&ann, "file", 40));
+        space.reserve(40).unwrap();
+        assert!(interrupt(&ann, "file", 40));
         assert_eq!(space.left_bytes(), 60);
         space.recount(&root.1);
-        assert_eq!(space.left_bytes(), 60, "it counts as a file does");
+        assert_eq!(space.left_bytes(), 60, "a partial upload counts towards the quota");
         let (file, _) = ann.find(b"file").unwrap();
         trim(&root.1, Some(&space), LIMITS, None);
         assert_eq!(len(&ann, "file"), Some(40));

@@ -1,7 +1,8 @@
 //! Listeners for passive data connections.
 //!
-//! Most clients have connected by the time they name a file, so a listener is registered with the
-//! runtime only when the session has to wait. This saves four system calls per file.
+//! Most clients have already connected when they send the name of a file, so a listener is
+//! registered with the runtime only when the session has to wait. This saves four system calls per
+//! file.
 
 use super::Server;
 use super::data::Stream;
@@ -19,44 +20,47 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// Length of the kernel's queue: one connection is used, and others must not block it.
+/// Length of the kernel's queue: one connection is used, and other connections must not block that
+/// connection.
 const BACKLOG: i32 = 4;
 
-/// Number of ports tried before the kernel chooses one. If so many are taken, few are left.
+/// Number of ports tried before the kernel chooses the port. If that many ports are in use, few
+/// ports are free.
 const ATTEMPTS_MAX: u64 = 64;
 
 /// Delay after a failed accept, for example for lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Ports for passive data connections.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
     range: RangeInclusive<u16>,
-    /// Whether any other port may be used too.
+    /// Whether ports outside of `range` may be used too.
     is_any: bool,
 }
 
 impl Ports {
-    /// Uses these ports only.
+    /// Uses only the ports of `range`.
     pub(super) const fn only(range: RangeInclusive<u16>) -> Self {
         Self { range, is_any: false }
     }
 
-    /// Returns the number of ports that one source may hold: a quarter of those configured.
+    /// Returns the number of ports that one source may hold: a quarter of the configured ports.
     pub(super) fn share(&self) -> Option<usize> {
         (!self.is_any).then(|| self.range.len().div_ceil(4))
     }
 
     /// Uses the kernel's ephemeral ports.
     ///
-    /// They are tried by number. The kernel's own choice excludes ports with a connection in
-    /// TIME-WAIT, and after some ten thousand small files each choice takes milliseconds.
+    /// The ports are tried by number, because the kernel's own choice excludes ports with a
+    /// connection in TIME-WAIT: after about ten thousand small files, each choice takes
+    /// milliseconds.
     pub(super) fn any() -> Self {
         Self { range: socket::ephemeral_ports().unwrap_or(0..=0), is_any: true }
     }
 }
 
-/// One configured port, counted for its source.
+/// One configured port, counted for the source that holds the port.
 pub(super) struct PortShare {
     server: Rc<Server>,
     source: IpAddr,
@@ -67,8 +71,8 @@ pub(super) struct PortShare {
 pub(super) struct ShareExceeded;
 
 impl PortShare {
-    /// Counts one more port for the source of `address`, up to `share`. Without a limit nothing is
-    /// counted.
+    /// Counts one more port for the source of `address`, up to `share`. If `share` is `None`,
+    /// nothing is counted.
     pub(super) fn take(
         server: &Rc<Server>,
         address: IpAddr,
@@ -102,16 +106,16 @@ impl Drop for PortShare {
 #[derive(Debug)]
 pub(super) enum Listener {
     Idle(TcpListener),
-    Watched(Registered<TcpListener>),
+    Registered(Registered<TcpListener>),
     /// Listener of the user-space host.
-    Own(host::Listener),
+    Userspace(host::Listener),
     /// Registration with the runtime failed.
     Broken,
 }
 
 impl Listener {
-    /// Opens a listener on one of `ports` of this machine or of `host`, starting at a random one.
-    /// Returns its address, too.
+    /// Opens a listener on one of `ports` of this machine or of `host`, starting at a random port.
+    /// Also returns the address of the listener.
     pub(super) fn open(
         ports: &Ports,
         ip: IpAddr,
@@ -120,20 +124,21 @@ impl Listener {
         if let Some(host) = host.filter(|_| ports.is_any) {
             let listener = host.listen(0).ok()?;
             let at = SocketAddr::new(ip, listener.port());
-            return Some((Self::Own(listener), at));
+            return Some((Self::Userspace(listener), at));
         }
-        let (first, last) = (u64::from(*ports.range.start()), u64::from(*ports.range.end()));
+        let first = u64::from(*ports.range.start());
+        let last = u64::from(*ports.range.end());
         let count = last - first + 1;
-        let chance = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
+        let rng = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
         let attempts = if ports.is_any { count.min(ATTEMPTS_MAX) } else { count };
-        let mut tried = (0..attempts).find_map(|step| {
-            let port = u16::try_from(first + (chance + step) % count).ok()?;
+        let mut opened = (0..attempts).find_map(|step| {
+            let port = u16::try_from(first + (rng + step) % count).ok()?;
             open_at(SocketAddr::new(ip, port), host)
         });
-        if tried.is_none() && ports.is_any {
-            tried = open_at(SocketAddr::new(ip, 0), host);
+        if opened.is_none() && ports.is_any {
+            opened = open_at(SocketAddr::new(ip, 0), host);
         }
-        tried
+        opened
     }
 
     /// Returns whether the listener is not registered with the runtime yet.
@@ -145,26 +150,26 @@ impl Listener {
     pub(super) fn try_accept(&self) -> Option<(Stream, SocketAddr)> {
         let (stream, from) = match self {
             Self::Idle(socket) => accept(socket).ok()?,
-            Self::Watched(socket) => accept(socket.get_ref()).ok()?,
+            Self::Registered(socket) => accept(socket.get_ref()).ok()?,
             // Listeners of the user-space host are only awaited.
-            Self::Own(_) | Self::Broken => return None,
+            Self::Userspace(_) | Self::Broken => return None,
         };
-        Some((Stream::Fresh(stream), from))
+        Some((Stream::Unregistered(stream), from))
     }
 
-    /// Waits for a connection. It is not registered with the runtime, so that a small file moves at
-    /// once. Cancel safe.
+    /// Waits for a connection. The accepted connection is not registered with the runtime, so that
+    /// a small file is transferred at once. Cancel safe.
     pub(super) async fn accept(&mut self) -> io::Result<(Stream, SocketAddr)> {
-        if let Self::Own(listener) = self {
+        if let Self::Userspace(listener) = self {
             let (stream, from) = listener.accept().await?;
-            return Ok((Stream::Watched(Socket::Own(stream)), from));
+            return Ok((Stream::Registered(Socket::Userspace(stream)), from));
         }
         if let Self::Idle(_) = self
             && let Self::Idle(socket) = std::mem::replace(self, Self::Broken)
         {
-            *self = Self::Watched(readiness::register(socket, Interest::READABLE)?);
+            *self = Self::Registered(readiness::register(socket, Interest::READABLE)?);
         }
-        let Self::Watched(socket) = self else { return std::future::pending().await };
+        let Self::Registered(socket) = self else { return std::future::pending().await };
         loop {
             let mut ready = socket.readable().await?;
             match accept(socket.get_ref()) {
@@ -172,11 +177,11 @@ impl Listener {
                 Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
                     // Usually no descriptors are left. The connection stays queued and is accepted
                     // later.
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     return Err(error);
                 }
                 accepted => {
-                    return accepted.map(|(stream, from)| (Stream::Fresh(stream), from));
+                    return accepted.map(|(stream, from)| (Stream::Unregistered(stream), from));
                 }
             }
         }
@@ -188,7 +193,7 @@ fn open_at(at: SocketAddr, host: Option<&Host>) -> Option<(Listener, SocketAddr)
     let Some(host) = host else {
         return listen(at).map(|(socket, at)| (Listener::Idle(socket), at));
     };
-    host.listen(at.port()).ok().map(|listener| (Listener::Own(listener), at))
+    host.listen(at.port()).ok().map(|listener| (Listener::Userspace(listener), at))
 }
 
 fn listen(at: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
@@ -217,43 +222,43 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
     fn a_port_whose_last_connection_is_in_time_wait_is_used_again() {
-        let (first, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
-        let near = TcpStream::connect(at).unwrap();
-        let (far, _) = first.try_accept().unwrap();
+        let (first, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
+        let client = TcpStream::connect(at).unwrap();
+        let (server, _) = first.try_accept().unwrap();
         // The end that closes first enters TIME-WAIT.
-        drop((first, far));
-        drop(near);
-        let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE, None).unwrap();
+        drop((first, server));
+        drop(client);
+        let again = Listener::open(&Ports::only(at.port()..=at.port()), LOOPBACK, None).unwrap();
         assert_eq!(again.1, at);
     }
 
     #[tokio::test]
-    async fn who_is_waited_for_is_let_in_and_the_next_one_too() {
-        let (mut listener, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
+    async fn a_listener_accepts_one_connection_after_another() {
+        let (mut listener, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
         for _ in 0..2 {
-            let far = std::thread::spawn(move || TcpStream::connect(at).unwrap());
-            let (_near, from) = listener.accept().await.unwrap();
-            assert_eq!(from, far.join().unwrap().local_addr().unwrap());
+            let client = std::thread::spawn(move || TcpStream::connect(at).unwrap());
+            let (_server, from) = listener.accept().await.unwrap();
+            assert_eq!(from, client.join().unwrap().local_addr().unwrap());
         }
         assert!(!listener.is_idle() && listener.try_accept().is_none());
     }
 
     #[test]
-    fn of_a_range_only_its_own_ports_are_taken_and_then_none() {
-        let port = Listener::open(&Ports::any(), HERE, None).unwrap().1.port();
+    fn only_ports_of_the_configured_range_are_used() {
+        let port = Listener::open(&Ports::any(), LOOPBACK, None).unwrap().1.port();
         let only = Ports::only(port..=port);
-        let _first = Listener::open(&only, HERE, None).unwrap();
-        assert!(Listener::open(&only, HERE, None).is_none());
+        let _first = Listener::open(&only, LOOPBACK, None).unwrap();
+        assert!(Listener::open(&only, LOOPBACK, None).is_none());
     }
 
     #[test]
-    fn where_the_ports_that_are_tried_are_taken_any_other_will_do() {
-        let (_first, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
-        let taken = Ports { range: at.port()..=at.port(), is_any: true };
-        assert!(Listener::open(&taken, HERE, None).is_some());
+    fn without_a_configured_range_any_free_port_is_used() {
+        let (_first, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
+        let ports = Ports { range: at.port()..=at.port(), is_any: true };
+        assert!(Listener::open(&ports, LOOPBACK, None).is_some());
     }
 }

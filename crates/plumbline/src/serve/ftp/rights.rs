@@ -1,7 +1,7 @@
 //! Access rights of a user, by directory.
 //!
 //! ```toml
-//! rights = "read-only"                       # a word for a usual set
+//! rights = "read-only"                       # the name of a set
 //! rights = ["list", "read", "write"]         # or each right by its name
 //! [folders]                                  # of the user, or ftp.folders of anonymous ones
 //! "/incoming" = "drop-box"
@@ -11,14 +11,14 @@
 //! The rights of the nearest directory above a name apply and replace those of the directories
 //! above it. Names are those that the user sees: the target of a symbolic link has the rights of
 //! the link's location. A directory with rights of its own can be neither renamed nor removed, nor
-//! can a directory that contains it, because that would take it out of its rights. Renaming from
-//! one directory to another requires the right to delete in the first and to write in the second,
-//! and never makes a file readable to a user that could not read it before.
+//! can a directory that contains it, because a renamed directory would no longer have these rights.
+//! Renaming from one directory to another requires the right to delete in the first and to write in
+//! the second, and never makes a file readable to a user that could not read it before.
 //!
-//! A symbolic link from elsewhere into a directory with rights of its own therefore bypasses them;
-//! the administrator must not create one. FTP has no command that creates links.
+//! A symbolic link from elsewhere into a directory with rights of its own therefore bypasses these
+//! rights; the administrator must not create such a link. FTP has no command that creates links.
 
-use super::super::folder;
+use super::super::root;
 use protocols::application::ftp::server::{FileError, Rights};
 use protocols::application::ftp::{Right, VirtualPath};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Names of common sets of rights.
-const WORDS: [(&str, Rights); 5] = [
+const NAMED_SETS: [(&str, Rights); 5] = [
     ("read-only", Rights::READ_ONLY),
     ("write-once", Rights::READ_ONLY.with(Right::Write).with(Right::MakeDirectory)),
     ("writable", Rights::ALL),
@@ -34,21 +34,21 @@ const WORDS: [(&str, Rights); 5] = [
     ("drop-box", Rights::NONE.with(Right::Write)),
 ];
 
-/// Existing files remain, under their names.
+/// Rights under which existing files are neither deleted, overwritten nor renamed.
 const NO_DELETE: Rights =
     Rights::ALL.without(Right::Delete).without(Right::Overwrite).without(Right::Rename);
 
 /// Rights in the configuration: the name of a set, or a list of rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Said")]
+#[serde(try_from = "RightsValue")]
 pub(super) struct Granted(pub(super) Rights);
 
-/// Value in the configuration file.
+/// Value of `rights` in the configuration file.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "rights must be a string or a list of strings")]
-enum Said {
-    Word(String),
-    Each(Vec<String>),
+enum RightsValue {
+    Set(String),
+    List(Vec<String>),
 }
 
 impl Default for Granted {
@@ -57,27 +57,27 @@ impl Default for Granted {
     }
 }
 
-impl From<folder::Rights> for Granted {
-    fn from(rights: folder::Rights) -> Self {
-        let word = match rights {
-            folder::Rights::ReadOnly => "read-only",
-            folder::Rights::WriteOnce => "write-once",
-            folder::Rights::Writable => "writable",
+impl From<root::Rights> for Granted {
+    fn from(rights: root::Rights) -> Self {
+        let name = match rights {
+            root::Rights::ReadOnly => "read-only",
+            root::Rights::WriteOnce => "write-once",
+            root::Rights::Writable => "writable",
         };
-        Self(of_word(word).unwrap_or(Rights::READ_ONLY))
+        Self(named_set(name).unwrap_or(Rights::READ_ONLY))
     }
 }
 
-impl TryFrom<Said> for Granted {
+impl TryFrom<RightsValue> for Granted {
     type Error = String;
 
-    fn try_from(said: Said) -> Result<Self, String> {
-        match said {
-            Said::Word(word) => of_word(&word).map(Self).ok_or_else(|| {
-                let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
-                format!("unknown rights '{word}': use {}, or a list", words.join(", "))
+    fn try_from(value: RightsValue) -> Result<Self, String> {
+        match value {
+            RightsValue::Set(name) => named_set(&name).map(Self).ok_or_else(|| {
+                let sets: Vec<&str> = NAMED_SETS.iter().map(|(set, _)| *set).collect();
+                format!("unknown rights '{name}': use {}, or a list", sets.join(", "))
             }),
-            Said::Each(names) => {
+            RightsValue::List(names) => {
                 let mut rights = Rights::NONE;
                 for name in names {
                     // The right to send mail follows from the spool, not from this setting.
@@ -90,8 +90,8 @@ impl TryFrom<Said> for Granted {
     }
 }
 
-fn of_word(word: &str) -> Option<Rights> {
-    WORDS.iter().find(|(known, _)| *known == word).map(|(_, rights)| *rights)
+fn named_set(name: &str) -> Option<Rights> {
+    NAMED_SETS.iter().find(|(known, _)| *known == name).map(|(_, rights)| *rights)
 }
 
 fn unknown(name: &str) -> String {
@@ -100,13 +100,13 @@ fn unknown(name: &str) -> String {
     format!("unknown right '{name}': use {}", names.join(", "))
 }
 
-/// Returns the rights in the words of the log.
-pub(super) fn in_words(rights: Rights) -> Cow<'static, str> {
-    match WORDS.iter().find(|(_, known)| *known == rights).map(|(word, _)| *word) {
+/// Describes the rights for the log.
+pub(super) fn describe(rights: Rights) -> Cow<'static, str> {
+    match NAMED_SETS.iter().find(|(_, known)| *known == rights).map(|(name, _)| *name) {
         Some("read-only") => "read-only".into(),
         Some("write-once") => "write-once".into(),
         Some("writable") => "writable".into(),
-        Some(word) => format!("rights {word}").into(),
+        Some(name) => format!("rights {name}").into(),
         None => {
             let held = Right::NAMED.iter().filter(|(right, _)| rights.contains(*right));
             let names: Vec<&str> = held.map(|(_, name)| *name).collect();
@@ -117,9 +117,9 @@ pub(super) fn in_words(rights: Rights) -> Cow<'static, str> {
 
 /// Rights to a file or directory, and to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PathRights {
     pub(super) rights: Rights,
-    pub(super) of_name: Rights,
+    pub(super) name_rights: Rights,
 }
 
 /// Rights of a user by directory.
@@ -127,13 +127,13 @@ pub(super) struct Held {
 pub(super) struct Access {
     everywhere: Rights,
     /// Directories with rights of their own, sorted by decreasing length of the name.
-    folders: Vec<(Vec<u8>, Rights)>,
+    directories: Vec<(Vec<u8>, Rights)>,
 }
 
 impl Access {
     /// Returns the same rights for all directories.
     pub(super) const fn everywhere(rights: Rights) -> Self {
-        Self { everywhere: rights, folders: Vec::new() }
+        Self { everywhere: rights, directories: Vec::new() }
     }
 
     /// Combines general rights and rights of single directories.
@@ -144,25 +144,25 @@ impl Access {
     /// listed twice.
     pub(super) fn new(
         everywhere: Granted,
-        folders: &BTreeMap<String, Granted>,
+        directories: &BTreeMap<String, Granted>,
     ) -> Result<Self, String> {
-        let mut of_folders = Vec::with_capacity(folders.len());
-        for (folder, rights) in folders {
-            let name = folder.trim_end_matches('/');
-            if !folder.starts_with('/') || name.is_empty() || name.contains("//") {
-                return Err(format!("invalid directory '{folder}': it must begin with /"));
+        let mut sorted = Vec::with_capacity(directories.len());
+        for (directory, rights) in directories {
+            let name = directory.trim_end_matches('/');
+            if !directory.starts_with('/') || name.is_empty() || name.contains("//") {
+                return Err(format!("invalid directory '{directory}': it must begin with /"));
             }
             if name.split('/').any(|component| matches!(component, "." | "..")) {
-                return Err(format!("invalid directory '{folder}': it contains . or .."));
+                return Err(format!("invalid directory '{directory}': it contains . or .."));
             }
             let name = name.as_bytes().to_vec();
-            if of_folders.iter().any(|(known, _)| *known == name) {
-                return Err(format!("duplicate directory '{folder}'"));
+            if sorted.iter().any(|(known, _)| *known == name) {
+                return Err(format!("duplicate directory '{directory}'"));
             }
-            of_folders.push((name, rights.0));
+            sorted.push((name, rights.0));
         }
-        of_folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
-        Ok(Self { everywhere: everywhere.0, folders: of_folders })
+        sorted.sort_by_key(|(directory, _)| std::cmp::Reverse(directory.len()));
+        Ok(Self { everywhere: everywhere.0, directories: sorted })
     }
 
     /// Returns the rights with one more right in every directory without rights of its own.
@@ -175,7 +175,7 @@ impl Access {
 
     /// Returns the union of the rights of all directories.
     pub(super) fn anywhere(&self) -> Rights {
-        self.folders.iter().fold(self.everywhere, |all, (_, rights)| all.or(*rights))
+        self.directories.iter().fold(self.everywhere, |all, (_, rights)| all.or(*rights))
     }
 
     /// Returns whether files may be written in any directory.
@@ -185,60 +185,64 @@ impl Access {
     }
 
     /// Returns the directories with rights of their own.
-    pub(super) fn folders(&self) -> impl Iterator<Item = &[u8]> {
-        self.folders.iter().map(|(folder, _)| folder.as_slice())
+    pub(super) fn directories(&self) -> impl Iterator<Item = &[u8]> {
+        self.directories.iter().map(|(directory, _)| directory.as_slice())
     }
 
     /// Returns the rights to `path`.
     pub(super) fn at(&self, path: &[u8]) -> Rights {
-        let holds = |folder: &[u8]| is_in(path, folder);
-        let nearest = self.folders.iter().find(|(folder, _)| holds(folder));
+        let holds = |directory: &[u8]| is_in(path, directory);
+        let nearest = self.directories.iter().find(|(directory, _)| holds(directory));
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
 
-    /// Returns the rights to `path` and to its name; see [`Self::need_of_name`].
-    pub(super) fn with_name(&self, path: &[u8]) -> Held {
+    /// Returns the rights to `path` and to its name; see [`Self::require_for_name`].
+    pub(super) fn with_name(&self, path: &[u8]) -> PathRights {
         let rights = self.at(path);
-        let of_name = if self.keeps(path) { Rights::NONE } else { rights };
-        Held { rights, of_name }
+        let name_rights = if self.is_protected(path) { Rights::NONE } else { rights };
+        PathRights { rights, name_rights }
     }
 
     /// Like [`Self::with_name`], for the entry `name` of a directory.
-    pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Held {
-        if self.folders.is_empty() {
-            return Held { rights: self.everywhere, of_name: self.everywhere };
+    pub(super) fn within(&self, directory: &[u8], name: &[u8]) -> PathRights {
+        if self.directories.is_empty() {
+            return PathRights { rights: self.everywhere, name_rights: self.everywhere };
         }
-        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
-        self.with_name(&[folder, b"/", name].concat())
+        let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+        self.with_name(&[directory, b"/", name].concat())
     }
 
     /// Checks for a right to `path`.
     ///
     /// # Errors
     ///
-    /// Returns [`FileError::Missing`] if the user does not have it.
-    pub(super) fn need(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
-        let rights = match self.folders.is_empty() {
+    /// Returns [`FileError::Missing`] if the user does not have the right.
+    pub(super) fn require(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
+        let rights = match self.directories.is_empty() {
             true => self.everywhere,
             false => self.at(&path.to_bytes()),
         };
         if rights.contains(right) { Ok(()) } else { Err(FileError::Missing(right)) }
     }
 
-    /// Like [`Self::need`], for an operation on the name itself, which is not allowed for a
-    /// directory with rights of its own and the directories that contain it.
+    /// Like [`Self::require`], for an operation on the name itself, which is not allowed for a
+    /// directory with rights of its own or for a directory that contains one.
     ///
     /// # Errors
     ///
     /// Returns [`FileError::Missing`] if the user does not have the right.
-    pub(super) fn need_of_name(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
-        self.need(right, path)?;
-        if self.keeps(&path.to_bytes()) { Err(FileError::Missing(right)) } else { Ok(()) }
+    pub(super) fn require_for_name(
+        &self,
+        right: Right,
+        path: &VirtualPath,
+    ) -> Result<(), FileError> {
+        self.require(right, path)?;
+        if self.is_protected(&path.to_bytes()) { Err(FileError::Missing(right)) } else { Ok(()) }
     }
 
     /// Returns whether `name` is, or contains, a directory with rights of its own.
-    fn keeps(&self, name: &[u8]) -> bool {
-        self.folders.iter().any(|(folder, _)| is_in(folder, name))
+    fn is_protected(&self, name: &[u8]) -> bool {
+        self.directories.iter().any(|(directory, _)| is_in(directory, name))
     }
 
     /// Checks whether the rights by directory allow renaming `from` to `to`.
@@ -246,29 +250,29 @@ impl Access {
     /// # Errors
     ///
     /// Returns [`FileError::Missing`] with the missing right.
-    pub(super) fn need_to_rename(
+    pub(super) fn require_for_rename(
         &self,
         from: &VirtualPath,
         to: &VirtualPath,
     ) -> Result<(), FileError> {
-        self.need_of_name(Right::Rename, from)?;
-        self.need_of_name(Right::Rename, to)?;
+        self.require_for_name(Right::Rename, from)?;
+        self.require_for_name(Right::Rename, to)?;
         if from.parent() == to.parent() {
             return Ok(());
         }
         // The file leaves one directory and enters another.
-        self.need(Right::Delete, from)?;
-        self.need(Right::Write, to)?;
+        self.require(Right::Delete, from)?;
+        self.require(Right::Write, to)?;
         if self.at(&to.to_bytes()).contains(Right::Read) {
-            self.need(Right::Read, from)?;
+            self.require(Right::Read, from)?;
         }
         Ok(())
     }
 }
 
-/// Returns whether `path` is `folder` or lies below it.
-fn is_in(path: &[u8], folder: &[u8]) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+/// Returns whether `path` is `directory` or lies below it.
+fn is_in(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_old_are_sets_of_rights() {
+    fn named_sets_stand_for_lists_of_rights() {
         let rights = |text: &str| access(&format!("rights = {text}")).unwrap().anywhere();
         assert_eq!(rights("\"read-only\""), rights("[\"list\", \"read\"]"));
         let once = "[\"list\", \"read\", \"write\", \"mkdir\"]";
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_right_is_refused_with_those_that_are() {
+    fn an_unknown_right_is_rejected_with_the_valid_names() {
         let refused = |text: &str| access(&format!("rights = {text}")).unwrap_err();
         assert!(refused("\"wriatble\"").contains("read-only, write-once, writable"));
         assert!(refused("[\"lits\"]").contains("unknown right 'lits': use list, read, write"));
@@ -314,86 +318,86 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_folder_says_what_may_be_done() {
+    fn the_rights_of_the_nearest_directory_apply() {
         let text = "rights = \"read-only\"\n[folders]\n\"/in\" = \"drop-box\"\n\
                     \"/in/ann/\" = \"writable\"\n\"/no\" = []\n";
         let access = access(text).unwrap();
-        assert_eq!(access.need(Right::Read, &path("/pub/file")), Ok(()));
+        assert_eq!(access.require(Right::Read, &path("/pub/file")), Ok(()));
         let missing = |right| Err(FileError::Missing(right));
-        assert_eq!(access.need(Right::Read, &path("/in/file")), missing(Right::Read));
-        assert_eq!(access.need(Right::List, &path("/in")), missing(Right::List));
-        assert_eq!(access.need(Right::Write, &path("/in/deep/file")), Ok(()));
-        assert_eq!(access.need(Right::Delete, &path("/in/ann/file")), Ok(()));
-        assert_eq!(access.need(Right::List, &path("/no")), missing(Right::List));
-        assert_eq!(access.need(Right::List, &path("/note")), Ok(()));
+        assert_eq!(access.require(Right::Read, &path("/in/file")), missing(Right::Read));
+        assert_eq!(access.require(Right::List, &path("/in")), missing(Right::List));
+        assert_eq!(access.require(Right::Write, &path("/in/deep/file")), Ok(()));
+        assert_eq!(access.require(Right::Delete, &path("/in/ann/file")), Ok(()));
+        assert_eq!(access.require(Right::List, &path("/no")), missing(Right::List));
+        assert_eq!(access.require(Right::List, &path("/note")), Ok(()));
         assert_eq!(access.anywhere(), Rights::ALL);
         let drop_box = Rights::NONE.with(Right::Write);
-        let within = |folder: &[u8], name: &[u8]| access.within(folder, name).rights;
+        let within = |directory: &[u8], name: &[u8]| access.within(directory, name).rights;
         assert_eq!((within(b"/", b"in"), within(b"/in", b"x")), (drop_box, drop_box));
         assert_eq!(within(b"/", b"pub"), Rights::READ_ONLY);
     }
 
     #[test]
-    fn a_folder_with_rights_of_its_own_keeps_its_name_and_its_place() {
+    fn a_directory_with_its_own_rights_cannot_be_renamed() {
         let text = "rights = \"writable\"\n[folders]\n\"/a/in\" = \"drop-box\"\n";
         let access = access(text).unwrap();
         for name in ["/a/in", "/a"] {
-            let refused = access.need_of_name(Right::Rename, &path(name));
+            let refused = access.require_for_name(Right::Rename, &path(name));
             assert_eq!(refused, Err(FileError::Missing(Right::Rename)), "{name}");
         }
-        assert_eq!(access.within(b"/", b"a").of_name, Rights::NONE);
-        assert_eq!(access.within(b"/a", b"in").of_name, Rights::NONE);
-        assert_eq!(access.within(b"/", b"b").of_name, Rights::ALL);
-        assert_eq!(access.need_of_name(Right::Rename, &path("/b")), Ok(()));
-        assert_eq!(access.need_of_name(Right::Rename, &path("/a/inner")), Ok(()));
+        assert_eq!(access.within(b"/", b"a").name_rights, Rights::NONE);
+        assert_eq!(access.within(b"/a", b"in").name_rights, Rights::NONE);
+        assert_eq!(access.within(b"/", b"b").name_rights, Rights::ALL);
+        assert_eq!(access.require_for_name(Right::Rename, &path("/b")), Ok(()));
+        assert_eq!(access.require_for_name(Right::Rename, &path("/a/inner")), Ok(()));
     }
 
     #[test]
-    fn from_folder_to_folder_a_name_takes_what_taking_away_and_writing_take() {
+    fn renaming_to_another_directory_requires_delete_and_write() {
         let text = "rights = \"writable\"\n[folders]\n\"/safe\" = \"no-delete\"\n\
                     \"/keep\" = [\"list\", \"read\", \"rename\", \"write\"]\n\
                     \"/still\" = [\"rename\", \"delete\"]\n\
                     \"/dark\" = [\"write\", \"delete\", \"rename\"]\n";
         let access = access(text).unwrap();
-        let asked = |from: &str, to: &str| access.need_to_rename(&path(from), &path(to));
+        let rename = |from: &str, to: &str| access.require_for_rename(&path(from), &path(to));
         let missing = |right| Err(FileError::Missing(right));
-        assert_eq!(asked("/free/a", "/else/a"), Ok(()));
-        assert_eq!(asked("/safe/a", "/free/a"), missing(Right::Rename));
-        assert_eq!(asked("/keep/a", "/keep/b"), Ok(()));
-        assert_eq!(asked("/keep/a", "/free/a"), missing(Right::Delete));
-        assert_eq!(asked("/keep/deep/a", "/keep/a"), missing(Right::Delete));
-        assert_eq!(asked("/free/a", "/still/a"), missing(Right::Write));
-        assert_eq!(asked("/dark/a", "/free/a"), missing(Right::Read));
-        assert_eq!(asked("/free/a", "/dark/a"), Ok(()));
+        assert_eq!(rename("/free/a", "/else/a"), Ok(()));
+        assert_eq!(rename("/safe/a", "/free/a"), missing(Right::Rename));
+        assert_eq!(rename("/keep/a", "/keep/b"), Ok(()));
+        assert_eq!(rename("/keep/a", "/free/a"), missing(Right::Delete));
+        assert_eq!(rename("/keep/deep/a", "/keep/a"), missing(Right::Delete));
+        assert_eq!(rename("/free/a", "/still/a"), missing(Right::Write));
+        assert_eq!(rename("/dark/a", "/free/a"), missing(Right::Read));
+        assert_eq!(rename("/free/a", "/dark/a"), Ok(()));
     }
 
     #[test]
-    fn a_folder_of_a_rule_that_nothing_is_called_is_refused() {
-        for (folder, why) in [
+    fn invalid_directory_names_in_rights_are_rejected() {
+        for (directory, why) in [
             ("/a/../in", "contains . or .."),
             ("/./in", "contains . or .."),
             ("/..", "contains . or .."),
             ("/in/", "duplicate directory"),
         ] {
-            let text = format!("rights = []\n[folders]\n\"/in\" = []\n\"{folder}\" = []\n");
+            let text = format!("rights = []\n[folders]\n\"/in\" = []\n\"{directory}\" = []\n");
             let refused = access(&text).unwrap_err();
-            assert!(refused.contains(why), "{folder}: {refused}");
+            assert!(refused.contains(why), "{directory}: {refused}");
         }
         let odd = access("rights = []\n[folders]\n\"/..in\" = []\n");
         assert!(odd.is_ok());
     }
 
     #[test]
-    fn who_may_only_overwrite_writes() {
+    fn the_right_to_overwrite_counts_as_writing() {
         assert!(access("rights = [\"overwrite\"]").unwrap().writes());
         assert!(!access("rights = \"read-only\"").unwrap().writes());
     }
 
     #[test]
-    fn a_log_says_rights_in_words() {
-        assert_eq!(in_words(Rights::READ_ONLY), "read-only");
-        assert_eq!(in_words(Rights::NONE.with(Right::Write)), "rights drop-box");
+    fn rights_are_described_by_set_name_or_list() {
+        assert_eq!(describe(Rights::READ_ONLY), "read-only");
+        assert_eq!(describe(Rights::NONE.with(Right::Write)), "rights drop-box");
         let two = Rights::READ_ONLY.with(Right::Delete);
-        assert_eq!(in_words(two), "rights list, read, delete");
+        assert_eq!(describe(two), "rights list, read, delete");
     }
 }

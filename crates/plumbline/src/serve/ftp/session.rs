@@ -3,88 +3,85 @@
 //!
 //! One loop handles the engine's events and waits for the first of: the control connection, a data
 //! connection, the end of a task, the engine's deadline, the shutdown of the server. Long
-//! operations run in tasks that send an [`Answer`].
+//! operations run in tasks that send a [`TaskResult`].
 
-use super::control::Control;
-use super::data::{self, Mover, Stream, Work};
-use super::facts::{self, Ledger};
-use super::guest::{self, Guest, Proof};
-use super::host::{self, Hosts, TlsName};
-use super::log::Event;
+use super::control_connection::ControlConnection;
+use super::data::{Payload, Stream};
+use super::ftp_log::Event;
+use super::futures::{accept, elapse};
+use super::local_channel::LocalQueue;
+use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{Listener, PortShare};
-use super::post::Post;
-use super::secured::Security;
 use super::socket::Socket;
 use super::tickets;
+use super::transfer_stats::TransferStats;
 use super::upload::Upload;
-use super::waits::{accept, elapse};
-use super::work::open;
-use super::{Entrance, Server, Tls};
-use crate::files::pace::Pace;
-use crate::serve::charged::Metered;
-use crate::transfer_recorder::{self, Record, timed};
-use os::clock::{Monotonic, thread_cpu_time};
-use protocols::Instant as Moment;
+use super::virtual_host::{self, TlsName, VirtualHosts};
+use super::{Server, Tls, TlsOptions};
+use crate::serve::metered::Metered;
+use crate::transfer_recorder::{self, Record};
+use os::clock::Monotonic;
+use protocols::Instant;
 use protocols::application::ftp::server::{
     self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, Placement,
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
-use protocols::application::ftp::{Name, Protection, VirtualPath};
-use protocols::meter::{Account, Counter};
+use protocols::application::ftp::{Name, VirtualPath};
+use protocols::meter::Counter;
 use protocols::time::Duration;
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+mod data_connection;
 mod ending;
-mod report;
+mod finished_transfer;
+mod transfer_start;
 
-/// Maximum number of queued answers: one for each concurrent task, and a late one.
-const ANSWERS_MAX: usize = 8;
+/// Maximum number of queued task results: one for each concurrent task, and one late result.
+const TASK_RESULTS_MAX: usize = 8;
 /// Maximum number of queued restart markers of a sending client.
 const MARKERS_MAX: usize = 64;
 /// Reply sent when the server shuts down.
-const FAREWELL: &[u8] = b"421 The server is closing, goodbye\r\n";
+const SHUTDOWN_REPLY: &[u8] = b"421 The server is closing, goodbye\r\n";
 
 /// Restart marker of a client, and the length of the local file at that point.
 pub(super) type Marker = (Vec<u8>, u64);
 
 /// Result of a task.
-enum Answer {
-    Login(Vec<u8>, Proof<Box<Guest>>),
+enum TaskResult {
+    Login(Vec<u8>, LoginOutcome<Box<LoggedInUser>>),
     Performed(Result<Outcome, FileError>),
-    Opened(TransferId, Result<(Opened, Work), FileError>),
-    /// With the number of the route for which the connection was made.
+    Opened(TransferId, Result<(Opened, Payload), FileError>),
+    /// Result of an active connection, with the number of the data route of the connection.
     Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
     Placed(TransferId, Option<Upload>, Result<Placement, FileError>),
 }
 
-/// Transfer, from its opening to its end.
-struct Running {
+/// Transfer, from the opening of its file to its end.
+struct RunningTransfer {
     transfer: Transfer,
     record: Record,
-    opened_at: Option<Moment>,
-    begun: Moment,
-    work: Option<Work>,
+    opened_at: Option<Instant>,
+    begun_at: Instant,
+    payload: Option<Payload>,
     /// Completely received file.
     upload: Option<Upload>,
     is_committing: bool,
-    /// Time when the upload was in place.
-    placed_at: Option<Moment>,
+    /// Time at which the uploaded file got its final name.
+    placed_at: Option<Instant>,
     task: Option<JoinHandle<()>>,
-    ledger: Rc<Ledger>,
+    stats: Rc<TransferStats>,
 }
 
-impl Drop for Running {
+impl Drop for RunningTransfer {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -93,75 +90,76 @@ impl Drop for Running {
 }
 
 /// Task that is aborted when its session ends.
-struct Bound(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Bound {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Change of TLS on the control connection, due when the output is sent.
+/// Change of TLS on the control connection, made when the pending output has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TurnOfTls {
-    Begins,
-    Ends,
+enum TlsChange {
+    Start,
+    Stop,
 }
 
 /// FTP session.
 pub(super) struct Session {
     server: Rc<Server>,
-    entrance: Entrance,
+    tls_options: TlsOptions,
     engine: engine::Server,
-    control: Control,
+    control: ControlConnection,
     local: SocketAddr,
     peer: SocketAddr,
     clock: Monotonic,
-    /// Token in the TLS tickets of this session.
+    /// Token of this session, contained in its TLS session tickets.
     token: [u8; tickets::TOKEN_LEN],
-    /// Sessions whose tickets are accepted like those of this one.
+    /// Family of sessions whose TLS tickets are accepted like the tickets of this session.
     family: tickets::Family,
     /// Host name received when TLS began.
     tls_name: Option<TlsName>,
     /// Virtual host of the user; `None` for the server's own files.
     host: Option<Box<str>>,
-    guest: Option<Guest>,
+    user: Option<LoggedInUser>,
     listener: Option<Listener>,
     port_share: Option<PortShare>,
     /// Local and remote address of the passive data connection.
-    data_ends: (Option<SocketAddr>, Option<SocketAddr>),
-    /// Whether the replies to the request for the listener have been sent.
-    is_told: bool,
+    data_addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Whether the replies to the command that opened the listener have been sent.
+    has_sent_replies: bool,
     /// Whether a transfer waits for a connection to the listener.
     awaits_data: bool,
     /// Path whose partial upload the client has selected, until the next transfer.
     selected: Option<VirtualPath>,
-    /// Path of the current SIZE or SITE PARTIAL.
-    asked: Option<VirtualPath>,
+    /// Path of the SIZE or SITE PARTIAL command in progress.
+    size_query: Option<VirtualPath>,
     /// Data connection that no transfer uses yet.
-    arrived: Option<Stream>,
-    /// Number of data routes so far; identifies late connections.
+    data_connection: Option<Stream>,
+    /// Number of data routes (listeners or requested connections) so far; identifies late
+    /// connections.
     route: u64,
-    running: Option<Box<Running>>,
+    running: Option<Box<RunningTransfer>>,
     /// Tasks of logins and long commands of this session.
-    bound: Vec<Bound>,
+    tasks: Vec<AbortOnDrop>,
     input: Vec<u8>,
-    turn_of_tls: Option<TurnOfTls>,
-    answers: Post<Answer>,
-    markers: Post<Marker>,
+    tls_change: Option<TlsChange>,
+    task_results: LocalQueue<TaskResult>,
+    markers: LocalQueue<Marker>,
     closing: watch::Receiver<bool>,
-    /// Numbers the transfer records.
+    /// Numbering of the transfer records of this session.
     record_session: transfer_recorder::Session,
     /// Timing of TLS and login, for the records.
-    opening: Opening,
-    data_asked_at: Option<Moment>,
-    data_connected_at: Option<Moment>,
+    login_timing: LoginTiming,
+    data_requested_at: Option<Instant>,
+    data_connected_at: Option<Instant>,
 }
 
 /// Duration of TLS setup and login, and the kind of login.
 #[derive(Clone, Copy, Debug)]
-struct Opening {
-    began: Moment,
+struct LoginTiming {
+    began: Instant,
     tls: Option<Duration>,
     login: Option<Duration>,
     is_anonymous: bool,
@@ -172,37 +170,39 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is gone, TLS fails, or there is no entropy.
+    /// Returns an error if the connection is lost, if the TLS handshake fails, or if the operating
+    /// system provides no entropy.
     pub(super) async fn begin(
         server: Rc<Server>,
-        mut entrance: Entrance,
+        mut tls_options: TlsOptions,
         stream: Socket,
         peer: SocketAddr,
     ) -> io::Result<Self> {
         stream.set_for_commands()?;
         let local = stream.local_addr()?;
-        let chance = [os::entropy::seed()?, os::entropy::seed()?];
-        let [high, low] = chance.map(u64::to_be_bytes);
+        let rng = [os::entropy::seed()?, os::entropy::seed()?];
+        let [high, low] = rng.map(u64::to_be_bytes);
         let mut token = [0; tickets::TOKEN_LEN];
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
-        let mut control = Control::new(stream);
-        let clock = server.bench().clock;
+        let mut control = ControlConnection::new(stream);
+        let clock = server.context().clock;
         let began = clock.now();
         let mut tls_name = None;
-        if let Some(tls) = entrance.tls.as_mut().filter(|_| entrance.is_implicit_tls) {
-            // Boxed: most sessions use no TLS, so do not reserve space for this future in each.
-            Box::pin(control.secure(&mut tls.configuration, &token, &server)).await?;
+        if let Some(tls) = tls_options.tls.as_mut().filter(|_| tls_options.is_implicit_tls) {
+            // Boxed: most sessions use no TLS, so no space for this future is reserved in each
+            // session.
+            Box::pin(control.start_tls(&mut tls.configuration, &token, &server)).await?;
             tls_name = named_in_tls(&control, tls, &server.settings().hosts);
         }
-        let has_tls = entrance.tls.is_some();
-        let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
-        let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
-        let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
+        let has_tls = tls_options.tls.is_some();
+        let settings = server.settings().of_session(has_tls, tls_options.is_implicit_tls);
+        let engine = engine::Server::new(settings, local, peer, &server.context().cx());
+        let tls = tls_options.is_implicit_tls.then(|| clock.now() - began);
         let record_session = server.transfer_log.session();
         let closing = server.closing.subscribe();
         Ok(Self {
             server,
-            entrance,
+            tls_options,
             engine,
             control,
             local,
@@ -212,26 +212,26 @@ impl Session {
             family: tickets::Family::default(),
             tls_name,
             host: None,
-            guest: None,
+            user: None,
             listener: None,
             port_share: None,
-            data_ends: (None, None),
-            is_told: true,
+            data_addresses: (None, None),
+            has_sent_replies: true,
             awaits_data: false,
             selected: None,
-            asked: None,
-            arrived: None,
+            size_query: None,
+            data_connection: None,
             route: 0,
             running: None,
-            bound: Vec::new(),
+            tasks: Vec::new(),
             input: Vec::new(),
-            turn_of_tls: None,
-            answers: Post::new(ANSWERS_MAX),
-            markers: Post::new(MARKERS_MAX),
+            tls_change: None,
+            task_results: LocalQueue::new(TASK_RESULTS_MAX),
+            markers: LocalQueue::new(MARKERS_MAX),
             closing,
             record_session,
-            opening: Opening { began, tls, login: None, is_anonymous: true },
-            data_asked_at: None,
+            login_timing: LoginTiming { began, tls, login: None, is_anonymous: true },
+            data_requested_at: None,
             data_connected_at: None,
         })
     }
@@ -244,52 +244,53 @@ impl Session {
     pub(super) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
         if result.is_err() {
-            self.engine.peer_closed(&mut self.server.bench().cx());
+            self.engine.peer_closed(&mut self.server.context().cx());
         }
-        self.answer_events();
+        self.handle_events();
         while self.is_committing() {
             // An upload may have to be withdrawn after it is placed.
-            let answer = self.answers.take().await;
-            self.take_answer(answer);
-            self.answer_events();
+            let result = self.task_results.pop().await;
+            self.handle_task_result(result);
+            self.handle_events();
         }
         result
     }
 
     async fn serve(&mut self) -> io::Result<()> {
         loop {
-            self.take_input();
-            self.answer_events();
+            self.process_input();
+            self.handle_events();
             let has_output = !self.engine.output().is_empty();
             if self.engine.is_closing() && !has_output && !self.is_committing() {
                 Box::pin(self.control.close(b"")).await;
                 return Ok(());
             }
             if *self.closing.borrow() {
-                // The client has its reply, and the server does not wait any longer.
-                self.engine.confirm_upload(&mut self.server.bench().cx());
-                self.answer_events();
+                // The reply has been sent, and the server no longer waits for a sign that the
+                // client has read it.
+                self.engine.confirm_upload(&mut self.server.context().cx());
+                self.handle_events();
             }
-            let is_moving = self.running.as_ref().is_some_and(|running| {
+            let is_transferring = self.running.as_ref().is_some_and(|running| {
                 // An interrupted listing can be requested again.
                 !matches!(running.transfer.kind, TransferKind::List { .. })
             });
-            if *self.closing.borrow() && !is_moving && !has_output {
-                Box::pin(self.control.close(FAREWELL)).await;
-                self.engine.peer_closed(&mut self.server.bench().cx());
+            if *self.closing.borrow() && !is_transferring && !has_output {
+                Box::pin(self.control.close(SHUTDOWN_REPLY)).await;
+                self.engine.peer_closed(&mut self.server.context().cx());
                 return Ok(());
             }
-            if let Some(turn) = self.turn_of_tls.take_if(|_| !has_output) {
-                match turn {
-                    TurnOfTls::Begins => Box::pin(self.start_tls()).await?,
-                    TurnOfTls::Ends => Box::pin(self.control.clear()).await?,
+            if let Some(change) = self.tls_change.take_if(|_| !has_output) {
+                match change {
+                    TlsChange::Start => Box::pin(self.start_tls()).await?,
+                    TlsChange::Stop => Box::pin(self.control.stop_tls()).await?,
                 }
                 continue;
             }
-            self.is_told |= !has_output;
+            self.has_sent_replies |= !has_output;
             // A client that pipelines PASV and RETR may already have connected.
             let is_new = self.listener.as_ref().is_some_and(Listener::is_idle);
-            if self.awaits_data && self.is_told && is_new && self.meet() {
+            if self.awaits_data && self.has_sent_replies && is_new && self.accept_waiting() {
                 continue;
             }
             self.wait().await?;
@@ -299,97 +300,99 @@ impl Session {
     /// Waits for the next event and handles it.
     async fn wait(&mut self) -> io::Result<()> {
         let wants_input = self.engine.wants_input() && self.input.is_empty();
-        let wants_input = wants_input && self.turn_of_tls.is_none();
+        let wants_input = wants_input && self.tls_change.is_none();
         let now = self.clock.now();
         let left = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
         let account = self.control.account();
-        let turn = self.control.turn(output, wants_input, &self.server.scratch);
+        let io = self.control.write_and_read(output, wants_input, &self.server.scratch);
         tokio::select! {
-            moved = self.server.charge_work(account, turn) => {
-                let moved = moved?;
-                self.engine.sent(moved.written);
-                match moved.read {
+            progress = self.server.charge_future(account, io) => {
+                let progress = progress?;
+                self.engine.sent(progress.written);
+                match progress.read {
                     Some(read) if read.is_empty() => self.control_ended(),
                     Some(read) => self.input = read,
                     None => {}
                 }
             }
-            arrived = accept(self.listener.as_mut().filter(|_| self.awaits_data)) => {
-                // The client closed before it was accepted, or no descriptors are left: keep
-                // listening.
-                if let Ok((stream, from)) = arrived {
-                    self.arrive(stream, from);
+            accepted = accept(self.listener.as_mut().filter(|_| self.awaits_data)) => {
+                // The client closed the connection before it was accepted, or no descriptors are
+                // left. The session continues to listen.
+                if let Ok((stream, from)) = accepted {
+                    self.on_data_connection(stream, from);
                 }
             }
-            answer = self.answers.take() => self.take_answer(answer),
-            (marker, offset) = self.markers.take() => {
+            result = self.task_results.pop() => self.handle_task_result(result),
+            (marker, offset) = self.markers.pop() => {
                 if let Some(running) = &self.running {
                     self.engine.marker_reached(running.transfer.id, &marker, offset);
                 }
             }
             () = elapse(left) => {
-                self.note_moved();
+                self.report_progress();
                 // The end of the control connection may not have been read yet.
                 if self.engine.is_confirming_upload() && self.control.has_ended() {
                     self.control_ended();
                 } else {
-                    self.engine.timeout(&mut self.server.bench().cx());
+                    self.engine.timeout(&mut self.server.context().cx());
                 }
             }
             _ = self.closing.changed() => {}
         }
-        self.server.bench().meter.count(Counter::Wakeups);
+        self.server.context().meter.count(Counter::Wakeups);
         Ok(())
     }
 
-    fn take_input(&mut self) {
+    fn process_input(&mut self) {
         if self.input.is_empty() {
             return;
         }
-        self.note_moved();
-        self.server.bench().meter.transaction();
+        self.report_progress();
+        self.server.context().meter.transaction();
         let mut rest = self.input.as_slice();
-        self.engine.receive(&mut rest, &mut self.server.bench().cx());
-        let taken = self.input.len() - rest.len();
-        self.input.drain(..taken);
+        self.engine.receive(&mut rest, &mut self.server.context().cx());
+        let consumed = self.input.len() - rest.len();
+        self.input.drain(..consumed);
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
         let hosts = Arc::clone(&self.server.settings().hosts);
-        let chosen = hosts.chosen(self.engine.host(), None);
-        let (Some(tls), Ok(chosen)) = (&mut self.entrance.tls, chosen) else {
-            // TLS is not available, or the host has been removed since it was named.
-            self.engine.tls_started(false, &mut self.server.bench().cx());
+        let selected = hosts.select(self.engine.host(), None);
+        let (Some(tls), Ok(selected)) = (&mut self.tls_options.tls, selected) else {
+            // TLS is not available, or the virtual host has been removed since the client selected
+            // the host.
+            self.engine.tls_started(false, &mut self.server.context().cx());
             return Ok(());
         };
-        if let Some(host) = chosen {
-            // Its data connections present the same certificate.
-            tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
+        if let Some(host) = selected {
+            // Data connections of this session present the same certificate.
+            tls.configuration =
+                virtual_host::configuration_for(&tls.configuration, &tls.certificates, host);
         }
         let began = self.clock.now();
-        self.control.secure(&mut tls.configuration, &self.token, &self.server).await?;
+        self.control.start_tls(&mut tls.configuration, &self.token, &self.server).await?;
         // A client that sent HOST before AUTH has negotiated TLS with that host even without SNI.
-        self.tls_name = match chosen {
+        self.tls_name = match selected {
             Some(host) => Some(hosts.tls_name(host.name())),
             None => named_in_tls(&self.control, tls, &hosts),
         };
-        self.opening.tls = Some(self.clock.now() - began);
+        self.login_timing.tls = Some(self.clock.now() - began);
         // RFC 7151 §4: HOST for the server itself and SNI for a virtual host conflict.
-        let agrees = hosts.chosen(self.engine.host(), self.tls_name.as_ref()).is_ok();
-        self.engine.tls_started(agrees, &mut self.server.bench().cx());
+        let agrees = hosts.select(self.engine.host(), self.tls_name.as_ref()).is_ok();
+        self.engine.tls_started(agrees, &mut self.server.context().cx());
         Ok(())
     }
 
-    fn answer_events(&mut self) {
+    fn handle_events(&mut self) {
         while let Some(event) = self.engine.event() {
             match event {
                 ServerEvent::Authenticate(login) => self.authenticate(login),
                 ServerEvent::StartTls => {
                     self.input.clear();
-                    self.turn_of_tls = Some(TurnOfTls::Begins);
+                    self.tls_change = Some(TlsChange::Start);
                 }
-                ServerEvent::StopTls => self.turn_of_tls = Some(TurnOfTls::Ends),
+                ServerEvent::StopTls => self.tls_change = Some(TlsChange::Stop),
                 ServerEvent::Listen(_) => self.listen(),
                 ServerEvent::Connect(to) => self.connect(to),
                 ServerEvent::CloseData => self.close_data(),
@@ -405,395 +408,203 @@ impl Session {
         }
     }
 
-    fn spawn(&self, work: impl Future<Output = Answer> + 'static) {
-        let answers = self.answers.clone();
+    fn spawn(&self, task: impl Future<Output = TaskResult> + 'static) {
+        let task_results = self.task_results.clone();
         tokio::task::spawn_local(async move {
             // The queue has room for all concurrent tasks.
-            answers.put(work.await);
+            task_results.push(task.await);
         });
     }
 
     /// Like [`Self::spawn`], for a task that is aborted when the session ends.
-    fn spawn_bound(&mut self, work: impl Future<Output = Answer> + 'static) {
-        let answers = self.answers.clone();
-        self.bound.retain(|bound| !bound.0.is_finished());
-        self.bound.push(Bound(tokio::task::spawn_local(async move {
+    fn spawn_abortable(&mut self, task: impl Future<Output = TaskResult> + 'static) {
+        let task_results = self.task_results.clone();
+        self.tasks.retain(|task| !task.0.is_finished());
+        self.tasks.push(AbortOnDrop(tokio::task::spawn_local(async move {
             // The queue has room for all concurrent tasks.
-            answers.put(work.await);
+            task_results.push(task.await);
         })));
     }
 
     fn authenticate(&mut self, login: Login) {
         let name = login.user.as_bytes().to_vec();
-        let (server, peer) = (Rc::clone(&self.server), self.peer);
+        let server = Rc::clone(&self.server);
+        let peer = self.peer;
         let settings = server.settings();
-        let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_ref());
+        let host = settings.hosts.select(login.host.as_ref(), self.tls_name.as_ref());
         let Ok(host) = host else {
-            // The host has been removed; its users must not get the server's own files.
+            // The virtual host has been removed; its users must not get the server's own files.
             self.host = login.host.map(|host| host.as_bytes().escape_ascii().to_string().into());
-            return self.take_answer(Answer::Login(name, Proof::Wrong));
+            return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
         };
         self.host = host.map(|host| host.name().into());
         let site = settings.site_of(host);
-        if let Some(guest) = guest::admit_anonymous(&server, peer, &login, &site) {
-            return self.take_answer(Answer::Login(name, Proof::Right(Box::new(guest))));
+        if let Some(user) = logged_in_user::log_in_anonymous(&server, peer, &login, &site) {
+            return self.handle_task_result(TaskResult::Login(
+                name,
+                LoginOutcome::Accepted(Box::new(user)),
+            ));
         }
-        self.spawn_bound(async move {
-            let proof = guest::authenticate(&server, peer, &login, &site).await;
-            Answer::Login(name, proof.map(Box::new))
+        self.spawn_abortable(async move {
+            let outcome = logged_in_user::authenticate(&server, peer, &login, &site).await;
+            TaskResult::Login(name, outcome.map(Box::new))
         });
     }
 
-    fn take_answer(&mut self, answer: Answer) {
+    fn handle_task_result(&mut self, result: TaskResult) {
         let server = Rc::clone(&self.server);
-        match answer {
-            Answer::Login(name, proof) => {
+        match result {
+            TaskResult::Login(name, outcome) => {
                 let name = name.escape_ascii().to_string();
-                let (from, host) = (self.peer, self.host.as_deref().map(str::to_owned));
-                match proof {
-                    Proof::Right(_) => server.admission.borrow_mut().count_login(true),
-                    Proof::Wrong => server.admission.borrow_mut().count_login(false),
-                    Proof::Busy => server.admission.borrow_mut().count_busy(),
+                let from = self.peer;
+                let host = self.host.as_deref().map(str::to_owned);
+                match outcome {
+                    LoginOutcome::Accepted(_) => server.admission.borrow_mut().count_login(true),
+                    LoginOutcome::Refused => server.admission.borrow_mut().count_login(false),
+                    LoginOutcome::Busy => server.admission.borrow_mut().count_busy(),
                 }
-                let answer = match proof {
-                    Proof::Right(guest) => {
-                        server.admission.borrow_mut().proved(from);
-                        let account = guest.account();
-                        self.opening.login = Some(self.clock.now() - self.opening.began);
-                        self.opening.is_anonymous = guest.is_anonymous;
-                        let user = (!guest.is_anonymous).then_some(name.as_bytes());
+                let answer = match outcome {
+                    LoginOutcome::Accepted(user) => {
+                        server.admission.borrow_mut().mark_authenticated(from);
+                        let account = user.account();
+                        self.login_timing.login = Some(self.clock.now() - self.login_timing.began);
+                        self.login_timing.is_anonymous = user.is_anonymous;
+                        let user_name = (!user.is_anonymous).then_some(name.as_bytes());
                         let mut families = server.families.borrow_mut();
-                        self.family = families.join(from.ip(), host.as_deref(), user, self.token);
+                        self.family =
+                            families.join(from.ip(), host.as_deref(), user_name, self.token);
                         drop(families);
-                        self.guest = Some(*guest);
-                        server.log.say(&Event::LoggedIn { from, name, host });
+                        self.user = Some(*user);
+                        server.log.write(&Event::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)
                     }
-                    Proof::Wrong => {
-                        server.log.say(&Event::LoginFailed { from, name, host });
+                    LoginOutcome::Refused => {
+                        server.log.write(&Event::LoginFailed { from, name, host });
                         LoginAnswer::Refused
                     }
-                    Proof::Busy => LoginAnswer::Busy,
+                    LoginOutcome::Busy => LoginAnswer::Busy,
                 };
-                self.engine.login(answer, &mut server.bench().cx());
+                self.engine.login(answer, &mut server.context().cx());
             }
-            Answer::Performed(result) => self.performed(result),
-            Answer::Opened(id, result) => self.opened(id, result),
-            Answer::Connected(route, result) if route == self.route => match result {
+            TaskResult::Performed(result) => self.performed(result),
+            TaskResult::Opened(id, result) => self.opened(id, result),
+            TaskResult::Connected(route, result) if route == self.route => match result {
                 Ok(stream) => {
-                    self.arrive(Stream::Watched(stream), self.peer);
+                    self.on_data_connection(Stream::Registered(stream), self.peer);
                 }
-                Err(_) => self.engine.data_failed(&mut server.bench().cx()),
+                Err(_) => self.engine.data_failed(&mut server.context().cx()),
             },
-            Answer::Connected(..) => {}
-            Answer::Ended(id, result) => self.ended(id, result),
-            Answer::Committed(id, result) => {
-                self.engine.committed(id, result, &mut server.bench().cx());
+            TaskResult::Connected(..) => {}
+            TaskResult::Ended(id, result) => self.ended(id, result),
+            TaskResult::Committed(id, result) => {
+                self.engine.committed(id, result, &mut server.context().cx());
             }
-            Answer::Placed(id, upload, result) => self.placed(id, upload, result),
+            TaskResult::Placed(id, upload, result) => self.placed(id, upload, result),
         }
     }
 
-    fn listen(&mut self) {
-        self.close_data();
-        self.data_asked_at = Some(self.clock.now());
-        let settings = self.server.settings();
-        let ip = self.local.ip().to_canonical();
-        let ports = &settings.passive_ports;
-        let share = PortShare::take(&self.server, self.peer.ip(), ports.share());
-        let opened = share.is_ok().then(|| Listener::open(ports, ip, self.server.host()));
-        let (listener, address) = opened.flatten().unzip();
-        self.port_share = share.ok().flatten().filter(|_| listener.is_some());
-        let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
-        let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
-        (self.listener, self.is_told) = (listener, false);
-        self.data_ends = (address, None);
-        self.engine.listening(told, &mut self.server.bench().cx());
-    }
-
-    fn connect(&mut self, to: SocketAddr) {
-        self.close_data();
-        self.data_asked_at = Some(self.clock.now());
-        let (route, from) = (self.route, self.local.ip().to_canonical());
-        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-        let server = Rc::clone(&self.server);
-        self.spawn(async move {
-            Answer::Connected(route, Socket::connect(server.host(), from, to).await)
-        });
-    }
-
-    fn close_data(&mut self) {
-        self.route += 1;
-        (self.listener, self.arrived, self.awaits_data) = (None, None, false);
-        self.port_share = None;
-        self.data_ends = (None, None);
-    }
-
-    /// Handles a data connection. Returns whether the engine accepts it.
-    fn arrive(&mut self, stream: Stream, from: SocketAddr) -> bool {
-        let is_it = self.engine.data_connected(from, &mut self.server.bench().cx());
-        if is_it {
-            self.data_connected_at = Some(self.clock.now());
-            (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
-            self.port_share = None;
-            self.data_ends.1 = Some(from);
-        }
-        is_it
-    }
-
-    fn open(&mut self, mut transfer: Transfer) {
-        let (id, kind) = (transfer.id, transfer.kind.clone());
-        let Some(mut tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
-            return self.opened(id, Err(FileError::Denied));
-        };
-        tree.selected = self.selected.take();
-        transfer.representation = tree.representation(&transfer.path, transfer.representation);
-        let mut record = self.server.transfer_log.begin(Some(facts::command_of(&kind)));
-        facts::note_request(&mut record, &transfer);
-        let ledger: Rc<Ledger> = Rc::default();
-        self.running = Some(Box::new(Running {
-            transfer: transfer.clone(),
-            record,
-            opened_at: None,
-            begun: self.clock.now(),
-            work: None,
-            upload: None,
-            is_committing: false,
-            placed_at: None,
-            task: None,
-            ledger: Rc::clone(&ledger),
-        }));
-        let mail = tree.spool.clone().map(|spool| (spool, self.sender()));
-        let waits = transfer.offset_bytes > 0
-            || matches!(kind, TransferKind::Append | TransferKind::Mail(_));
-        if kind.is_incoming() && waits {
-            // The disk may be slow; other sessions must not wait for it.
-            let (server, source) = (Rc::clone(&self.server), self.peer.ip());
-            return self.spawn_bound(async move {
-                let Ok(permit) = server.copies.turn(source).await else {
-                    return Answer::Opened(id, Err(FileError::ServerBusy));
-                };
-                let opened = tokio::task::spawn_blocking(move || {
-                    let _permit = permit;
-                    let before = thread_cpu_time();
-                    let opened = match (&transfer.kind, mail) {
-                        (TransferKind::Mail(to), Some((spool, sender))) => {
-                            let begun = spool.begin(to.as_ref().map(Name::as_bytes), &sender);
-                            begun.map(|begun| (Opened::default(), Work::Receive(begun)))
-                        }
-                        _ => open(&tree, &transfer),
-                    };
-                    (opened, thread_cpu_time().saturating_sub(before))
-                });
-                let opened = opened.await.map(|(opened, cpu)| {
-                    // APPE and REST copy the existing content here; count that CPU time too.
-                    ledger.add_cpu(cpu);
-                    opened
-                });
-                Answer::Opened(id, opened.unwrap_or(Err(FileError::Local)))
-            });
-        }
-        let opened = open(&tree, &transfer);
-        self.opened(id, opened);
-    }
-
-    fn sender(&self) -> Sender {
+    fn mail_sender(&self) -> Sender {
         let user = self.engine.user().map(|user| user.as_bytes().to_vec());
         Sender { user: user.unwrap_or_default(), from: self.peer.ip() }
     }
 
-    fn opened(&mut self, id: TransferId, result: Result<(Opened, Work), FileError>) {
-        let now = self.clock.now();
-        let result = result.map(|(opened, work)| {
-            if let Some(running) = self.running_of(id) {
-                running.opened_at = Some(now);
-                if let Work::Receive(upload) = &work {
-                    facts::note_start(&mut running.record, upload);
-                }
-                running.work = Some(work);
-            }
-            opened
-        });
-        let is_open = result.is_ok();
-        self.engine.opened(id, result, &mut self.server.bench().cx());
-        if !is_open {
-            return;
-        }
-        if !self.is_told || !self.meet() {
-            self.awaits_data = self.listener.is_some();
-        }
-    }
-
-    /// Accepts connections already made to the listener. Returns whether one is the expected one.
-    fn meet(&mut self) -> bool {
-        while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
-            if self.arrive(stream, from) {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn running_of(&mut self, id: TransferId) -> Option<&mut Running> {
+    fn running_of(&mut self, id: TransferId) -> Option<&mut RunningTransfer> {
         self.running.as_deref_mut().filter(|running| running.transfer.id == id)
     }
 
-    fn start(&mut self, id: TransferId) {
-        let (stream, ends, source) = (self.arrived.take(), self.data_ends, self.peer.ip());
-        self.close_data();
-        let (server, token) = (Rc::clone(&self.server), self.token);
-        let family = self.family.clone();
-        let tls = self.entrance.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
-        let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
-        let (clock, answers) = (self.clock, self.answers.clone());
-        let markers = self.markers.clone();
-        // A client that has not received the 150 reply yet has sent no data.
-        let is_told = self.engine.output().is_empty();
-        let Some(running) = self.running_of(id) else { return };
-        let (Some(stream), Some(work)) = (stream, running.work.take()) else {
-            let local = Err(TransferError::File(FileError::Local));
-            return self.engine.data_ended(id, 0, local, &mut server.bench().cx());
-        };
-        running.ledger.met(ends.0.zip(ends.1));
-        let is_protected = running.transfer.protection == Protection::Private;
-        let is_plain = !is_protected && running.transfer.representation.passes_through();
-        let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
-        let work = match work {
-            Work::Send { file, offset, len } if is_plain && !has_pace => {
-                let (ledger, began) = (&running.ledger, Instant::now());
-                let sent = server.charge(Account::Interrupt, || {
-                    data::send_at_once(&stream, &file, offset, len, ledger, clock)
-                });
-                if offset + sent >= len && offset < len {
-                    data::end_sent(stream, sent, ledger, began);
-                    return self.engine.data_ended(id, sent, Ok(()), &mut server.bench().cx());
-                }
-                Work::Send { file, offset: offset + sent, len }
-            }
-            Work::Receive(mut upload) if is_plain && !has_pace && is_told => {
-                let received = server.charge(Account::Interrupt, || {
-                    let scratch = &mut *server.scratch.borrow_mut();
-                    data::receive_at_once(&stream, &mut upload, scratch, &running.ledger, clock)
-                });
-                match received {
-                    Ok(false) => Work::Receive(upload),
-                    Ok(true) => return self.ended(id, Ok(Some(upload))),
-                    Err(error) => return self.ended(id, Err(error)),
-                }
-            }
-            work => work,
-        };
-        let family = server.settings().requires_session_reuse.then(|| family.clone());
-        let security = tls.filter(|_| is_protected).map(|configuration| Security {
-            server: Some(Rc::clone(&server)),
-            configuration,
-            token,
-            family,
-        });
-        let mover = Mover {
-            server: Rc::clone(&server),
-            source,
-            representation: running.transfer.representation,
-            deflate_level: running.transfer.deflate_level,
-            ledger: Rc::clone(&running.ledger),
-            pace: pace.unwrap_or_else(|| Rc::new(Cell::new(Pace::new(None)))),
-            clock,
-            markers,
-        };
-        let ledger = Rc::clone(&running.ledger);
-        running.task = Some(tokio::task::spawn_local(async move {
-            let moving = mover.run(stream, security, work, &server.scratch);
-            let (result, cpu) = timed(server.charge_work(Account::Interrupt, moving)).await;
-            ledger.add_cpu(cpu);
-            answers.put(Answer::Ended(id, result));
-        }));
-    }
-
     /// Answers HOST.
-    fn greet(&mut self, host: &Name) {
+    fn answer_host(&mut self, host: &Name) {
         let settings = self.server.settings();
-        let ours: Vec<_> =
+        let own_addresses: Vec<_> =
             [Some(self.local.ip()), settings.passive_address].into_iter().flatten().collect();
-        let greeting = settings.hosts.greet(host, self.tls_name.as_ref(), &ours);
+        let greeting = settings.hosts.greeting_for(host, self.tls_name.as_ref(), &own_addresses);
         let greeting = greeting.map(|greeting| Outcome::Greeting(greeting.to_owned()));
-        self.engine.performed(greeting, &mut self.server.bench().cx());
+        self.engine.performed(greeting, &mut self.server.context().cx());
     }
 
     fn performed(&mut self, result: Result<Outcome, FileError>) {
-        let asked = self.asked.take();
+        let size_query = self.size_query.take();
         if let Ok(Outcome::PartialSize(_)) = &result {
-            self.selected = asked;
+            self.selected = size_query;
         }
-        self.engine.performed(result, &mut self.server.bench().cx());
+        self.engine.performed(result, &mut self.server.context().cx());
     }
 
     fn perform(&mut self, operation: Operation) {
         if let Operation::Host(host) = &operation {
-            return self.greet(host);
+            return self.answer_host(host);
         }
-        let Some(mut tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
+        let Some(mut view) = self.user.as_ref().map(|user| user.view.clone()) else {
             let denied = Err(FileError::Denied);
-            return self.engine.performed(denied, &mut self.server.bench().cx());
+            return self.engine.performed(denied, &mut self.server.context().cx());
         };
         match operation {
-            Operation::Deliver { user, text } => return self.deliver(tree.spool, user, text),
-            Operation::Mailbox(user) => return self.look_for_mailbox(tree.spool, user),
+            Operation::Deliver { user, text } => return self.deliver(view.spool, user, text),
+            Operation::Mailbox(user) => return self.check_mailbox(view.spool, user),
             _ => {}
         }
         match &operation {
-            Operation::Partial(path) => (self.selected, self.asked) = (None, Some(path.clone())),
-            Operation::Size { path, .. } => self.asked = Some(path.clone()),
+            Operation::Partial(path) => {
+                self.selected = None;
+                self.size_query = Some(path.clone());
+            }
+            Operation::Size { path, .. } => self.size_query = Some(path.clone()),
             _ => {}
         }
-        tree.selected.clone_from(&self.selected);
+        view.selected.clone_from(&self.selected);
         let server = Rc::clone(&self.server);
-        let hash_max_bytes = match self.opening.is_anonymous {
+        let hash_max_bytes = match self.login_timing.is_anonymous {
             true => server.settings().anonymous_hash_max_bytes,
             false => u64::MAX,
         };
-        let long = match LongOperation::of(&tree, operation, hash_max_bytes) {
+        let long = match LongOperation::of(&view, operation, hash_max_bytes) {
             Ok(long) => long,
             Err(short) => {
-                let result = tree.perform(&short);
+                let result = view.perform(&short);
                 return self.performed(result);
             }
         };
         let source = self.peer.ip();
-        self.spawn_bound(async move {
+        self.spawn_abortable(async move {
             let done = long_work::run(&server.long_work, source, long).await;
-            Answer::Performed(done.unwrap_or(Err(FileError::ServerBusy)))
+            TaskResult::Performed(done.unwrap_or(Err(FileError::ServerBusy)))
         });
     }
 
-    fn look_for_mailbox(&self, spool: Option<Arc<Spool>>, to: Option<Name>) {
+    fn check_mailbox(&self, spool: Option<Arc<Spool>>, to: Option<Name>) {
         self.spawn(async move {
             let found = tokio::task::spawn_blocking(move || {
                 let spool = spool.ok_or(FileError::NotSupported)?;
-                spool.look_for(to.as_ref().map(Name::as_bytes)).map(|()| Outcome::Done)
+                spool.check_mailbox(to.as_ref().map(Name::as_bytes)).map(|()| Outcome::Done)
             });
-            Answer::Performed(found.await.unwrap_or(Err(FileError::Local)))
+            TaskResult::Performed(found.await.unwrap_or(Err(FileError::Local)))
         });
     }
 
     fn deliver(&self, spool: Option<Arc<Spool>>, to: Option<Name>, text: Vec<u8>) {
-        let sender = self.sender();
+        let sender = self.mail_sender();
         self.spawn(async move {
             let done = tokio::task::spawn_blocking(move || {
                 let spool = spool.ok_or(FileError::NotSupported)?;
                 let to = to.as_ref().map(Name::as_bytes);
                 spool.deliver(to, &sender, &text).map(|()| Outcome::Done)
             });
-            Answer::Performed(done.await.unwrap_or(Err(FileError::Local)))
+            TaskResult::Performed(done.await.unwrap_or(Err(FileError::Local)))
         });
     }
 }
 
 /// Returns the host name that the client sent when TLS began. For a virtual host, also makes data
 /// connections present the same certificate.
-fn named_in_tls(control: &Control, tls: &mut Tls, hosts: &Hosts) -> Option<TlsName> {
+fn named_in_tls(
+    control: &ControlConnection,
+    tls: &mut Tls,
+    hosts: &VirtualHosts,
+) -> Option<TlsName> {
     let name = hosts.tls_name(control.tls_name()?);
-    if let Ok(Some(host)) = hosts.chosen(None, Some(&name)) {
-        tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
+    if let Ok(Some(host)) = hosts.select(None, Some(&name)) {
+        tls.configuration =
+            virtual_host::configuration_for(&tls.configuration, &tls.certificates, host);
     }
     Some(name)
 }

@@ -1,4 +1,4 @@
-//! TCP connections of a session: kernel sockets, or those of a user-space host (`--via`).
+//! TCP connections of a session: kernel sockets, or sockets of a user-space host (`--via`).
 //!
 //! Only kernel sockets have a descriptor, with which the kernel can move file data and report TCP
 //! statistics.
@@ -19,7 +19,7 @@ pub(super) enum Socket {
     /// Kernel TCP.
     Kernel(TcpStream),
     /// User-space TCP.
-    Own(host::Stream),
+    Userspace(host::Stream),
 }
 
 impl Socket {
@@ -34,18 +34,18 @@ impl Socket {
         to: SocketAddr,
     ) -> io::Result<Self> {
         if let Some(host) = host {
-            return host.connect(to).await.map(Self::Own);
+            return host.connect(to).await.map(Self::Userspace);
         }
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.bind(SocketAddr::new(from, 0))?;
         socket.connect(to).await.map(Self::Kernel)
     }
 
-    /// Returns the kernel socket, if it is one.
+    /// Returns the kernel socket, or `None` for the user-space TCP.
     pub(super) const fn kernel(&self) -> Option<&TcpStream> {
         match self {
             Self::Kernel(stream) => Some(stream),
-            Self::Own(_) => None,
+            Self::Userspace(_) => None,
         }
     }
 
@@ -57,12 +57,12 @@ impl Socket {
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Kernel(stream) => stream.local_addr(),
-            Self::Own(stream) => stream.local_addr(),
+            Self::Userspace(stream) => stream.local_addr(),
         }
     }
 
     /// Sets socket options of a control connection: no Nagle delay, and urgent data inline (RFC
-    /// 1123 §4.1.2.10). The user-space TCP behaves so by default.
+    /// 1123 §4.1.2.10). The user-space TCP has both properties by default.
     ///
     /// # Errors
     ///
@@ -94,15 +94,15 @@ impl Socket {
         Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent)
     }
 
-    /// Writes as many bytes as there is room for, without waiting.
+    /// Writes as many bytes as fit into the send buffer, without waiting.
     ///
     /// # Errors
     ///
-    /// Returns the error of the socket; [`io::ErrorKind::WouldBlock`] if there is no room.
+    /// Returns the error of the socket; [`io::ErrorKind::WouldBlock`] if the send buffer is full.
     pub(super) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Kernel(stream) => stream.try_write(data),
-            Self::Own(stream) => stream.try_write(data),
+            Self::Userspace(stream) => stream.try_write(data),
         }
     }
 }
@@ -121,7 +121,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Kernel(stream) => Pin::new(stream).poll_read(context, room),
-            Self::Own(stream) => Pin::new(stream).poll_read(context, room),
+            Self::Userspace(stream) => Pin::new(stream).poll_read(context, room),
         }
     }
 }
@@ -134,7 +134,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Kernel(stream) => Pin::new(stream).poll_write(context, data),
-            Self::Own(stream) => Pin::new(stream).poll_write(context, data),
+            Self::Userspace(stream) => Pin::new(stream).poll_write(context, data),
         }
     }
 
@@ -145,7 +145,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Kernel(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            Self::Own(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            Self::Userspace(stream) => Pin::new(stream).poll_write_vectored(context, parts),
         }
     }
 
@@ -156,14 +156,14 @@ impl AsyncWrite for Socket {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Kernel(stream) => Pin::new(stream).poll_flush(context),
-            Self::Own(stream) => Pin::new(stream).poll_flush(context),
+            Self::Userspace(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Kernel(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Own(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Userspace(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }
@@ -174,7 +174,7 @@ pub(super) enum ControlListener {
     /// Kernel TCP.
     Kernel(TcpListener),
     /// User-space TCP.
-    Own(host::Listener),
+    Userspace(host::Listener),
 }
 
 impl ControlListener {
@@ -186,7 +186,7 @@ impl ControlListener {
     pub(super) fn name(&self) -> io::Result<String> {
         match self {
             Self::Kernel(listener) => Ok(listener.local_addr()?.to_string()),
-            Self::Own(listener) => {
+            Self::Userspace(listener) => {
                 Ok(format!("port {} of plumb's own TCP/IP stack", listener.port()))
             }
         }
@@ -203,9 +203,9 @@ impl ControlListener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Socket::Kernel(stream), peer))
             }
-            Self::Own(listener) => {
+            Self::Userspace(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Socket::Own(stream), peer))
+                Ok((Socket::Userspace(stream), peer))
             }
         }
     }

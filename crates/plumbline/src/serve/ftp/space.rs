@@ -1,14 +1,15 @@
 //! Quota of one root, shared by its users.
 //!
-//! Stored files and running uploads are counted apart. Files are replaced, removed and renamed
+//! Stored files and running uploads are counted separately. Files are replaced, removed and renamed
 //! while the usage is locked, and the released amount is looked up under the same lock: of several
-//! uploads that replace one file, each releases the length of its predecessor. Symbolic links count
-//! as nothing. A periodic recount finds changes made outside of FTP.
+//! uploads that replace one file, each releases the length of its predecessor. Symbolic links do
+//! not count. A periodic recount finds changes made outside of FTP.
 //!
 //! The number of files and directories is limited too, because a file system has a limited number
-//! of inodes: one for each [`BYTES_PER_ENTRY`] of the quota, and at least [`ENTRIES_MIN`].
+//! of inodes. The limit is one entry per [`BYTES_PER_ENTRY`] bytes of the quota, but at least
+//! [`ENTRIES_MIN`] entries.
 
-use os::jail::{Jail, Kind, Status};
+use os::beneath::{Kind, RootDir, Status};
 use protocols::application::ftp::server::FileError;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ const BYTES_PER_ENTRY: u64 = 4096;
 /// Number of files and directories allowed by the smallest quota.
 const ENTRIES_MIN: u64 = 1000;
 
-/// Amount that files and directories use of a quota.
+/// Usage of a quota by files and directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     /// Bytes of files.
@@ -32,7 +33,7 @@ impl Amount {
     pub(super) fn of(status: &Status) -> Self {
         match status.kind {
             Kind::File => Self { bytes: status.len, entries: 1 },
-            Kind::Folder => Self { bytes: 0, entries: 1 },
+            Kind::Directory => Self { bytes: 0, entries: 1 },
             Kind::Other => Self::default(),
         }
     }
@@ -67,9 +68,9 @@ pub(super) struct Space {
 struct Usage {
     /// Files, directories and partial uploads.
     stored: Amount,
-    /// Bytes taken by running uploads.
+    /// Bytes reserved by running uploads.
     running_bytes: u64,
-    /// Changes since the start of the last count.
+    /// Changes since the start of the last recount.
     changes: Changes,
 }
 
@@ -77,23 +78,23 @@ struct Usage {
 struct Changes {
     count: u64,
     added: Amount,
-    /// Whether an entry was moved, so that the count may have missed it.
+    /// Whether an entry was moved, so that the recount may have missed the entry.
     has_moved: bool,
 }
 
 impl Space {
     /// Counts the existing files; reads all directories.
-    pub(super) fn of(jail: &Jail, limit_bytes: u64) -> Self {
+    pub(super) fn of(root_dir: &RootDir, limit_bytes: u64) -> Self {
         let entries = (limit_bytes / BYTES_PER_ENTRY).max(ENTRIES_MIN);
-        let usage = Usage { stored: stored(jail), ..Usage::default() };
+        let usage = Usage { stored: stored(root_dir), ..Usage::default() };
         Self { limit: Amount { bytes: limit_bytes, entries }, usage: Mutex::new(usage) }
     }
 
-    /// Recounts the existing files. If files are stored meanwhile, the count may only lower the
-    /// usage; if an entry is moved, the count is discarded.
-    pub(super) fn recount(&self, jail: &Jail) {
+    /// Recounts the existing files. If entries are stored or removed during the recount, the result
+    /// can only lower the usage. If an entry is moved, the result is discarded.
+    pub(super) fn recount(&self, root_dir: &RootDir) {
         self.usage().changes = Changes::default();
-        let counted = stored(jail);
+        let counted = stored(root_dir);
         let mut usage = self.usage();
         let Changes { count, added, has_moved } = usage.changes;
         if count == 0 {
@@ -103,8 +104,8 @@ impl Space {
         }
     }
 
-    /// Takes space for a running upload.
-    pub(super) fn take(&self, bytes: u64) -> Result<(), FileError> {
+    /// Reserves space for a running upload.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<(), FileError> {
         let mut usage = self.usage();
         let used = usage.stored.bytes.saturating_add(usage.running_bytes);
         if bytes > self.limit.bytes.saturating_sub(used) {
@@ -115,45 +116,46 @@ impl Space {
     }
 
     /// Releases the space of a running upload.
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(super) fn release(&self, bytes: u64) {
         let mut usage = self.usage();
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
     }
 
-    /// Stores an upload of `bytes` with `work`, which returns the length of the replaced file, if
-    /// any. If there is none, `work` calls its argument first, which fails with
-    /// [`io::ErrorKind::QuotaExceeded`] if no more files are allowed.
+    /// Calls `operation`, which stores an upload of `bytes` and returns the length of the replaced
+    /// file, if any; then counts the upload as stored. If no file is replaced, `operation` first
+    /// calls its argument, which fails with [`io::ErrorKind::QuotaExceeded`] if no more files are
+    /// allowed.
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`.
+    /// Returns the error of `operation`.
     pub(super) fn store(
         &self,
         bytes: u64,
-        work: impl FnOnce(&dyn Fn() -> io::Result<()>) -> io::Result<Option<u64>>,
+        operation: impl FnOnce(&dyn Fn() -> io::Result<()>) -> io::Result<Option<u64>>,
     ) -> io::Result<()> {
         let mut usage = self.usage();
-        let replaced = work(&|| self.check_entry(&usage))?;
+        let replaced = operation(&|| self.check_entry(&usage))?;
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
         usage.add(Amount { bytes, entries: u64::from(replaced.is_none()) });
         usage.stored.bytes = usage.stored.bytes.saturating_sub(replaced.unwrap_or(0));
         Ok(())
     }
 
-    /// Withdraws a stored upload of `bytes` with `work`. It becomes a running upload again, and the
-    /// file that it replaced, if any, is counted again.
+    /// Calls `operation`, which withdraws a stored upload of `bytes`. Then counts the upload as
+    /// running again, and the file that the upload had replaced, if any, as stored again.
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`.
+    /// Returns the error of `operation`.
     pub(super) fn withdraw(
         &self,
         bytes: u64,
         replaced_bytes: Option<u64>,
-        work: impl FnOnce() -> io::Result<()>,
+        operation: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let mut usage = self.usage();
-        work()?;
+        operation()?;
         let entries = u64::from(replaced_bytes.is_none());
         usage.stored = usage.stored.minus(Amount { bytes, entries });
         usage.add(Amount { bytes: replaced_bytes.unwrap_or(0), entries: 0 });
@@ -162,16 +164,19 @@ impl Space {
         Ok(())
     }
 
-    /// Creates a directory with `work`.
+    /// Calls `operation`, which creates a directory, and counts the directory.
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`; [`io::ErrorKind::QuotaExceeded`] if no more directories are
-    /// allowed.
-    pub(super) fn make_directory(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    /// Returns the error of `operation`; [`io::ErrorKind::QuotaExceeded`] if no more directories
+    /// are allowed.
+    pub(super) fn make_directory(
+        &self,
+        operation: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut usage = self.usage();
         self.check_entry(&usage)?;
-        work()?;
+        operation()?;
         usage.add(Amount { bytes: 0, entries: 1 });
         Ok(())
     }
@@ -181,18 +186,19 @@ impl Space {
         if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     }
 
-    /// Removes an entry with `work`, which returns the released amount.
-    pub(super) fn remove(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
+    /// Calls `operation`, which removes an entry and returns the released amount, and subtracts
+    /// this amount from the stored amount.
+    pub(super) fn remove(&self, operation: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         let mut usage = self.usage();
-        let removed = work()?;
+        let removed = operation()?;
         usage.stored = usage.stored.minus(removed);
         usage.changes.count += 1;
         Ok(())
     }
 
-    /// Like [`Self::remove`], for a rename; `work` returns the amount of the replaced entry.
-    pub(super) fn rename(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
-        self.remove(work)?;
+    /// Like [`Self::remove`], for a rename; `operation` returns the amount of the replaced entry.
+    pub(super) fn rename(&self, operation: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
+        self.remove(operation)?;
         self.usage().changes.has_moved = true;
         Ok(())
     }
@@ -228,18 +234,18 @@ impl Usage {
     }
 }
 
-fn stored(jail: &Jail) -> Amount {
-    let kept = jail.all_kept().unwrap_or_default();
+fn stored(root_dir: &RootDir) -> Amount {
+    let kept = root_dir.list_interrupted().unwrap_or_default();
     let kept = kept.iter().map(|kept| Amount { bytes: kept.len, entries: 1 });
     let mut stored = kept.fold(Amount::default(), Amount::plus);
-    let mut folders = vec![Vec::new()];
-    while let Some(folder) = folders.pop() {
+    let mut directories = vec![Vec::new()];
+    while let Some(directory) = directories.pop() {
         // A directory that cannot be read cannot be written either.
-        let Ok(entries) = jail.entries(&folder) else { continue };
+        let Ok(entries) = root_dir.entries(&directory) else { continue };
         for entry in entries.flatten() {
             stored = stored.plus(Amount::of(&entry.status));
-            if entry.status.kind == Kind::Folder {
-                folders.push([&folder, b"/".as_slice(), &entry.name].concat());
+            if entry.status.kind == Kind::Directory {
+                directories.push([&directory, b"/".as_slice(), &entry.name].concat());
             }
         }
     }
@@ -251,15 +257,15 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    struct Root(PathBuf, Jail);
+    struct Root(PathBuf, RootDir);
 
     impl Root {
         fn new() -> Self {
             let seed = os::entropy::seed().unwrap();
             let path = std::env::temp_dir().join(format!("plumb-space-{seed:x}"));
             std::fs::create_dir_all(&path).unwrap();
-            let jail = Jail::open(&path).unwrap();
-            Self(path, jail)
+            let root_dir = RootDir::open(&path).unwrap();
+            Self(path, root_dir)
         }
 
         fn write(&self, name: &str, len: usize) {
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_outside_of_ftp_is_found_by_the_next_count() {
+    fn a_recount_finds_changes_made_outside_of_ftp() {
         let root = Root::new();
         root.write("file", 60);
         let space = Space::of(&root.1, 100);
@@ -288,24 +294,24 @@ mod tests {
     }
 
     #[test]
-    fn a_count_leaves_what_running_uploads_have_taken() {
+    fn a_recount_keeps_the_space_of_running_uploads() {
         let root = Root::new();
         root.write("file", 10);
         let space = Space::of(&root.1, 100);
-        space.take(50).unwrap();
+        space.reserve(50).unwrap();
         space.recount(&root.1);
-        assert_eq!((space.left_bytes(), space.take(41)), (40, Err(FileError::Quota)));
-        space.give_back(50);
+        assert_eq!((space.left_bytes(), space.reserve(41)), (40, Err(FileError::Quota)));
+        space.release(50);
         assert_eq!(space.left_bytes(), 90);
     }
 
     #[test]
-    fn what_lies_deep_counts() {
+    fn files_in_deep_directories_count() {
         let root = Root::new();
         let mut name = String::new();
         for _ in 0..200 {
             name += "d/";
-            root.1.make_folder(name.trim_end_matches('/').as_bytes()).unwrap();
+            root.1.create_directory(name.trim_end_matches('/').as_bytes()).unwrap();
         }
         root.write(&format!("{name}file"), 60);
         let space = Space::of(&root.1, 100);
@@ -319,7 +325,7 @@ mod tests {
         let left = |space: &Space| space.limit.entries - space.usage().stored.entries;
         assert_eq!(left(&space), ENTRIES_MIN);
         for name in 0..ENTRIES_MIN {
-            space.make_directory(|| root.1.make_folder(format!("{name}").as_bytes())).unwrap();
+            space.make_directory(|| root.1.create_directory(format!("{name}").as_bytes())).unwrap();
         }
         assert!(!space.has_entry_left());
         let quota = |result: io::Result<()>| result.unwrap_err().kind();
@@ -328,14 +334,14 @@ mod tests {
         assert_eq!(quota(new), io::ErrorKind::QuotaExceeded);
         space.store(0, |_| Ok(Some(0))).unwrap();
         let removed = Amount { bytes: 0, entries: 1 };
-        space.remove(|| root.1.remove_folder(b"7").map(|()| removed)).unwrap();
+        space.remove(|| root.1.remove_directory(b"7").map(|()| removed)).unwrap();
         assert_eq!(left(&space), 1);
         space.recount(&root.1);
-        assert_eq!(left(&space), 1, "a count finds the same");
+        assert_eq!(left(&space), 1, "a recount finds the same number");
     }
 
     #[test]
-    fn links_count_nothing() {
+    fn symbolic_links_do_not_count() {
         let root = Root::new();
         root.write("file", 10);
         std::os::unix::fs::symlink("file", root.0.join("link")).unwrap();

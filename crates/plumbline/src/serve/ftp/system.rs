@@ -5,13 +5,13 @@
 //! too long. Name and password are passed through a pipe and never as program arguments. A
 //! logged-in user has a PAM session, which that process holds open.
 //!
-//! All file accesses of the user have the user's permissions ([`os::fs_credentials`]). By default the
-//! server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and root.
+//! All file accesses of the user have the user's permissions ([`os::fs_credentials`]). By default
+//! the server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and root.
 
 use anyhow::{Context, Result};
+use os::beneath::RootDir;
 use os::clock::Monotonic;
-use os::fs_credentials::FileRights;
-use os::jail::Jail;
+use os::fs_credentials::FsCredentials;
 use os::pam::{self, PamError};
 use os::process::Program;
 use os::readiness::{self, PollFd, PollFlags};
@@ -27,37 +27,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Default PAM service name. PAM uses the rules of "other" if there is no file of this name.
 pub(super) const SERVICE: &str = "plumb";
-/// Maximum size of a claim in bytes: service, name, address, password.
+/// Maximum size in bytes of a claim: the PAM service, user name, client address and password.
 const CLAIM_MAX_BYTES: u16 = 8192;
 /// Time limit for the PAM modules.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PAM_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval at which a wait for PAM checks whether the session has ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for a process to exit after it has closed its output.
+/// Time for the PAM process to exit after closing its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Exit codes of [`prove`]: authentication failed, PAM is missing, PAM could not open a session.
-const NOT_PROVED: i32 = 1;
+/// Exit codes of [`authenticate_claim`]: authentication failed, PAM is missing, PAM could not open
+/// a session.
+const NOT_AUTHENTICATED: i32 = 1;
 const NO_PAM: i32 = 4;
 const NO_SESSION: i32 = 5;
-/// Request to open a session.
+/// Message to the PAM process: request to open a PAM session.
 const OPEN: &[u8] = b"\n";
 
 /// Settings for system users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct System {
+pub(super) struct SystemUserSettings {
     pub(super) service: String,
-    pub(super) has_root: bool,
+    pub(super) allows_root: bool,
 }
 
 /// Reason for refusing a system user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Wrong name or password. The client gets no more detail.
-    NotProved,
+    NotAuthenticated,
     /// PAM is missing or does not answer.
     NoPam,
     /// The user is authenticated but may not use FTP.
-    NotAdmitted,
+    NotAllowed,
     /// PAM could not open a session.
     NoSession,
     /// The home directory cannot be opened.
@@ -65,12 +66,12 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the reason in the words of the log.
-    pub(super) const fn why(self) -> &'static str {
+    /// Describes the reason for the log.
+    pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::NotProved => "wrong password",
+            Self::NotAuthenticated => "wrong password",
             Self::NoPam => "PAM is not available or does not answer",
-            Self::NotAdmitted => "user may not use FTP: check the shell and /etc/ftpusers",
+            Self::NotAllowed => "user may not use FTP: check the shell and /etc/ftpusers",
             Self::NoSession => "PAM cannot open a session",
             Self::NoHome => "cannot open the home directory with the rights of the user",
         }
@@ -79,8 +80,8 @@ impl Refusal {
 
 /// PAM session of a user, closed on drop.
 ///
-/// A separate process holds it open as long as its standard input is open, so the session is also
-/// closed if this process ends in any way.
+/// A separate process holds the PAM session open as long as the standard input of that process is
+/// open. The session is therefore also closed if this process ends in any way.
 #[derive(Debug)]
 pub(super) struct OpenSession {
     program: Option<Program>,
@@ -92,54 +93,55 @@ impl Drop for OpenSession {
         drop(program.child().stdin.take());
         // PAM modules may be slow, and the server must not wait for them. If no thread can be
         // started, the process is killed at once.
-        _ = std::thread::Builder::new().spawn(move || program.wait_for_end(PATIENCE));
+        _ = std::thread::Builder::new().spawn(move || program.wait_for_end(PAM_TIMEOUT));
     }
 }
 
-impl System {
+impl SystemUserSettings {
     /// Authenticates `name`. Returns its home directory and PAM session. Waits for PAM until `stop`
-    /// is set, which kills the process that asks.
-    pub(super) fn admit(
+    /// is set, which kills the PAM process.
+    pub(super) fn authenticate(
         &self,
         name: &str,
         password: &[u8],
         from: IpAddr,
         stop: &AtomicBool,
-    ) -> std::result::Result<(Jail, OpenSession), Refusal> {
-        let (name, asked) = self.ask(name, password, from, stop)?;
-        let user = User::named(&name).ok().flatten().ok_or(Refusal::NotAdmitted)?;
+    ) -> std::result::Result<(RootDir, OpenSession), Refusal> {
+        let (name, process) = self.start_pam(name, password, from, stop)?;
+        let user = User::named(&name).ok().flatten().ok_or(Refusal::NotAllowed)?;
         let shells = std::fs::read_to_string("/etc/shells").ok();
-        let is_shut_out = std::fs::read_to_string("/etc/ftpusers")
-            .is_ok_and(|list| words(&list).any(|shut_out| shut_out == name));
-        let is_superuser = user.uid() == 0 && !self.has_root;
-        if is_superuser || is_shut_out || !is_shell(user.shell(), shells.as_deref()) {
-            return Err(Refusal::NotAdmitted);
+        let is_denied = std::fs::read_to_string("/etc/ftpusers")
+            .is_ok_and(|list| entries(&list).any(|denied| denied == name));
+        let is_denied_root = user.uid() == 0 && !self.allows_root;
+        if is_denied_root || is_denied || !is_shell(user.shell(), shells.as_deref()) {
+            return Err(Refusal::NotAllowed);
         }
-        // A session module may create the home directory.
-        let session = asked.open_session()?;
-        let rights = FileRights::of(&user).map_err(|_| Refusal::NoHome)?;
-        let jail = Jail::open_as(user.home(), Arc::new(rights)).map_err(|_| Refusal::NoHome)?;
-        // Files that cannot be removed only take space and are left.
-        _ = jail.sweep(b"/");
-        Ok((jail, session))
+        // A PAM session module may create the home directory.
+        let session = process.open_session()?;
+        let rights = FsCredentials::of(&user).map_err(|_| Refusal::NoHome)?;
+        let root_dir =
+            RootDir::open_as(user.home(), Arc::new(rights)).map_err(|_| Refusal::NoHome)?;
+        // Temporary files that cannot be removed only use disk space, so errors are ignored.
+        _ = root_dir.sweep(b"/");
+        Ok((root_dir, session))
     }
 
-    /// Starts a process that asks PAM. Returns the name by which PAM knows the user.
-    fn ask<'a>(
+    /// Starts a process that calls PAM. Returns the name by which PAM knows the user.
+    fn start_pam<'a>(
         &self,
         name: &str,
         password: &[u8],
         from: IpAddr,
         stop: &'a AtomicBool,
-    ) -> std::result::Result<(String, Asked<'a>), Refusal> {
+    ) -> std::result::Result<(String, PamProcess<'a>), Refusal> {
         let from = from.to_canonical().to_string();
         let fields = [self.service.as_bytes(), name.as_bytes(), from.as_bytes(), password];
         if fields.iter().any(|field| field.contains(&0)) {
-            return Err(Refusal::NotProved);
+            return Err(Refusal::NotAuthenticated);
         }
         let claim = fields.join(&0);
         let len = u16::try_from(claim.len()).ok().filter(|len| *len <= CLAIM_MAX_BYTES);
-        let len = len.ok_or(Refusal::NotProved)?;
+        let len = len.ok_or(Refusal::NotAuthenticated)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["serve", "--prove-system-user"]).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -149,34 +151,34 @@ impl System {
         let (Some(mut input), Some(output)) = pipes else { return Err(Refusal::NoPam) };
         let claim = [&len.to_be_bytes(), claim.as_slice()].concat();
         input.write_all(&claim).map_err(|_| Refusal::NoPam)?;
-        let mut asked = Asked { program, input, output, stop };
-        let name = asked.line()?;
-        Ok((name, asked))
+        let mut process = PamProcess { program, input, output, stop };
+        let name = process.read_line()?;
+        Ok((name, process))
     }
 }
 
-/// Process that asks PAM.
-struct Asked<'a> {
+/// Process that calls PAM.
+struct PamProcess<'a> {
     program: Program,
     input: ChildStdin,
     output: ChildStdout,
-    /// Set when the answer is no longer needed.
+    /// Set when the answer of PAM is no longer needed.
     stop: &'a AtomicBool,
 }
 
-impl Asked<'_> {
-    /// Waits for a line of the process's output.
-    fn line(&mut self) -> std::result::Result<String, Refusal> {
+impl PamProcess<'_> {
+    /// Waits for a line of output of the PAM process.
+    fn read_line(&mut self) -> std::result::Result<String, Refusal> {
         let clock = Monotonic::start();
-        let until = clock.now() + PATIENCE;
+        let until = clock.now() + PAM_TIMEOUT;
         let mut line = Vec::new();
         while line.len() < usize::from(CLAIM_MAX_BYTES)
             && clock.now() < until
             && !self.stop.load(Ordering::Relaxed)
         {
             let mut pipe = [PollFd::new(&self.output, PollFlags::IN)];
-            let look_again = until.min(clock.now() + STOP_INTERVAL);
-            readiness::wait(&mut pipe, &clock, Some(look_again)).map_err(|_| Refusal::NoPam)?;
+            let wake_at = until.min(clock.now() + STOP_INTERVAL);
+            readiness::wait(&mut pipe, &clock, Some(wake_at)).map_err(|_| Refusal::NoPam)?;
             if pipe.iter().all(|pipe| pipe.revents().is_empty()) {
                 continue;
             }
@@ -193,11 +195,11 @@ impl Asked<'_> {
         Err(Refusal::NoPam)
     }
 
-    /// Returns the reason for the end of the process.
+    /// Returns the reason for the end of the PAM process.
     fn refusal(&mut self) -> Refusal {
-        let ended = self.program.wait_for_end(EXIT_TIMEOUT).ok().flatten();
-        match ended.and_then(|ended| ended.code()) {
-            Some(NOT_PROVED) => Refusal::NotProved,
+        let status = self.program.wait_for_end(EXIT_TIMEOUT).ok().flatten();
+        match status.and_then(|status| status.code()) {
+            Some(NOT_AUTHENTICATED) => Refusal::NotAuthenticated,
             Some(NO_SESSION) => Refusal::NoSession,
             _ => Refusal::NoPam,
         }
@@ -206,7 +208,7 @@ impl Asked<'_> {
     /// Requests the PAM session.
     fn open_session(mut self) -> std::result::Result<OpenSession, Refusal> {
         self.input.write_all(OPEN).map_err(|_| Refusal::NoPam)?;
-        self.line()?;
+        self.read_line()?;
         let Self { mut program, input, output: _, stop: _ } = self;
         program.child().stdin = Some(input);
         Ok(OpenSession { program: Some(program) })
@@ -220,29 +222,32 @@ impl Asked<'_> {
 /// # Errors
 ///
 /// Returns an error if the claim is incomplete, or if standard output cannot be written.
-pub(in super::super) fn prove() -> Result<i32> {
+pub(in super::super) fn authenticate_claim() -> Result<i32> {
     let mut input = std::io::stdin().lock();
     let mut len = [0; 2];
     input.read_exact(&mut len)?;
     let mut claim = vec![0; usize::from(u16::from_be_bytes(len).min(CLAIM_MAX_BYTES))];
     input.read_exact(&mut claim)?;
     let mut fields = claim.splitn(4, |&byte| byte == 0);
-    let mut field = || fields.next().context("the claim is incomplete");
-    let (service, user) = (field()?.to_vec(), field()?.to_vec());
-    let (host, password) = (field()?.to_vec(), field()?.to_vec());
-    let (service, user) = (String::from_utf8(service)?, String::from_utf8(user)?);
+    let mut field = || fields.next().context("the claim on standard input is incomplete");
+    let service = field()?.to_vec();
+    let user = field()?.to_vec();
+    let host = field()?.to_vec();
+    let password = field()?.to_vec();
+    let service = String::from_utf8(service)?;
+    let user = String::from_utf8(user)?;
     let host = String::from_utf8(host)?;
     let claim = pam::Claim { service: &service, user: &user, password: &password, host: &host };
-    // The server may be killed while a module hangs. The server thread that started this process
-    // waits until the session is open.
+    // The server may be killed while a PAM module hangs. The kernel sends the signal when the
+    // server thread that started this process ends; that thread waits until the session is open.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let mut proved = match pam::authenticate(claim) {
-        Ok(proved) => proved,
-        Err(PamError::Refused) => return Ok(NOT_PROVED),
+    let mut authenticated = match pam::authenticate(claim) {
+        Ok(authenticated) => authenticated,
+        Err(PamError::Refused) => return Ok(NOT_AUTHENTICATED),
         Err(PamError::Missing) => return Ok(NO_PAM),
     };
     let mut output = std::io::stdout().lock();
-    output.write_all(format!("{}\n", proved.name()).as_bytes())?;
+    output.write_all(format!("{}\n", authenticated.name()).as_bytes())?;
     output.flush()?;
     if input.read(&mut [0])? == 0 {
         return Ok(0);
@@ -250,7 +255,7 @@ pub(in super::super) fn prove() -> Result<i32> {
     // A signal to the server's process group would otherwise end this process and leave the
     // session open.
     os::process::ignore_ends();
-    if proved.open_session().is_err() {
+    if authenticated.open_session().is_err() {
         return Ok(NO_SESSION);
     }
     set_parent_process_death_signal(None)?;
@@ -260,17 +265,17 @@ pub(in super::super) fn prove() -> Result<i32> {
     Ok(0)
 }
 
-/// Returns the lines of a system list without comments.
-fn words(list: &str) -> impl Iterator<Item = &str> {
+/// Returns the entries of a system file with one entry per line, without comments.
+fn entries(list: &str) -> impl Iterator<Item = &str> {
     list.lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim())
         .filter(|line| !line.is_empty())
 }
 
-/// Returns whether `shell` is in the list; without a list, the two traditional shells are allowed.
+/// Returns whether `shell` is in `list`; without a list, the two traditional shells are allowed.
 fn is_shell(shell: &Path, list: Option<&str>) -> bool {
     let list = list.unwrap_or("/bin/sh\n/bin/csh\n");
-    words(list).any(|known| Path::new(known) == shell)
+    entries(list).any(|known| Path::new(known) == shell)
 }
 
 #[cfg(test)]
@@ -278,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_is_one_of_the_list_and_comments_are_none() {
+    fn only_listed_shells_are_accepted_and_comments_are_ignored() {
         let list = Some("# shells\n/bin/sh\n\n/bin/bash # the usual one\n#/bin/zsh\n");
         assert!(is_shell(Path::new("/bin/bash"), list) && is_shell(Path::new("/bin/sh"), list));
         for other in ["/usr/sbin/nologin", "/bin/false", "/bin/zsh", "", "# shells"] {
@@ -288,13 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_would_be_another_claim_is_refused() {
-        let system = System { service: SERVICE.to_owned(), has_root: false };
+    fn a_claim_with_embedded_nul_or_excess_length_is_refused() {
+        let system = SystemUserSettings { service: SERVICE.to_owned(), allows_root: false };
         let from = IpAddr::from([192, 0, 2, 1]);
         let stop = AtomicBool::new(false);
-        let refusal = |name, password| system.ask(name, password, from, &stop).err();
-        assert_eq!(refusal("ann", b"a\0b"), Some(Refusal::NotProved));
-        assert_eq!(refusal("a\0nn", b"b"), Some(Refusal::NotProved));
-        assert_eq!(refusal("ann", &[b'a'; 9_000]), Some(Refusal::NotProved));
+        let refusal = |name, password| system.start_pam(name, password, from, &stop).err();
+        assert_eq!(refusal("ann", b"a\0b"), Some(Refusal::NotAuthenticated));
+        assert_eq!(refusal("a\0nn", b"b"), Some(Refusal::NotAuthenticated));
+        assert_eq!(refusal("ann", &[b'a'; 9_000]), Some(Refusal::NotAuthenticated));
     }
 }

@@ -2,20 +2,21 @@
 //!
 //! A data connection belongs to the peer of the control connection if its TLS resumes a session of
 //! the control connection (RFC 4217 §7). Each FTP session therefore has a token. All TLS state kept
-//! for resumption begins with it, both in a ticket of the client (RFC 8446 §4.6.1, RFC 5077) and in
-//! the server's session cache (RFC 5246 §7.3). Both are opaque and sealed for the client.
+//! for resumption begins with the token, both in a ticket of the client (RFC 8446 §4.6.1, RFC 5077)
+//! and in the server's session cache (RFC 5246 §7.3). The client can neither read nor change the
+//! token.
 //!
-//! A program with several sessions may keep the tickets of all in one place and resume any of them
-//! (Go's TLS, and therefore rclone). The sessions of one authenticated user from one address are
-//! therefore a family, each of which accepts the tickets of the others. The anonymous sessions from
-//! one address are a family too.
+//! A client with several FTP sessions may keep the tickets of all sessions in one cache and resume
+//! with any of them (Go's TLS, and therefore rclone). The sessions of one authenticated user from
+//! one address are therefore a family, each of which accepts the tickets of the others. The
+//! anonymous sessions from one address are a family too.
 //!
 //! A TLS 1.3 ticket is meant for one connection (RFC 8446 appendix C.4), and OpenSSL and rustls use
-//! each once. A client that sends several files without reading its data connections gets no new
-//! tickets there, curl 7.88 keeps only the last ticket of the control connection, and rustls sends
-//! none on the control connection after its handshake. In TLS 1.2 a client resumes one session any
-//! number of times. A client that offers TLS 1.2 therefore gets that version if data connections
-//! must resume.
+//! each ticket once. A client that sends several files without reading its data connections gets no
+//! new tickets from them, curl 7.88 keeps only the last ticket of the control connection, and
+//! rustls sends no tickets on the control connection after its handshake. In TLS 1.2 a client can
+//! resume one session any number of times. If data connections must resume the TLS session, a
+//! client that offers TLS 1.2 therefore gets TLS 1.2.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -36,7 +37,7 @@ const FAMILY_MAX: usize = 64;
 pub(super) struct Family(Arc<Tokens>);
 
 impl Family {
-    fn has(&self, token: &[u8]) -> bool {
+    fn contains(&self, token: &[u8]) -> bool {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.iter().any(|known| known == token)
     }
@@ -95,8 +96,9 @@ pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<S
     Ok(Arc::new(limited))
 }
 
-/// Returns a configuration that marks all resumable state with `token`. With a family it resumes
-/// only state marked with its own token or one of the family, and does a full handshake otherwise.
+/// Returns a configuration that marks all resumable state with `token`. With a family, the
+/// configuration resumes only state marked with `token` or a token of the family, and does a full
+/// handshake otherwise.
 pub(super) fn of_session(
     configuration: &Arc<ServerConfig>,
     token: [u8; TOKEN_LEN],
@@ -119,20 +121,22 @@ struct Mark {
 }
 
 impl Mark {
-    fn put(&self, content: &[u8]) -> Vec<u8> {
+    fn prepend(&self, content: &[u8]) -> Vec<u8> {
         [&self.token, content].concat()
     }
 
-    /// Returns the content if it may be resumed.
-    fn take(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
+    /// Removes the token. Returns the remaining content if the content may be resumed.
+    fn strip(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
         if marked.len() < TOKEN_LEN {
             return None;
         }
         let content = marked.split_off(TOKEN_LEN);
         // Only sealed content reaches this point, so the time of the comparison reveals nothing.
-        let is_taken =
-            self.family.as_ref().is_none_or(|family| marked == self.token || family.has(&marked));
-        is_taken.then_some(content)
+        let is_accepted = self
+            .family
+            .as_ref()
+            .is_none_or(|family| marked == self.token || family.contains(&marked));
+        is_accepted.then_some(content)
     }
 }
 
@@ -152,11 +156,11 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.inner.encrypt(&self.mark.put(plain))
+        self.inner.encrypt(&self.mark.prepend(plain))
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.mark.take(self.inner.decrypt(cipher)?)
+        self.mark.strip(self.inner.decrypt(cipher)?)
     }
 }
 
@@ -168,15 +172,15 @@ struct Sessions {
 
 impl StoresServerSessions for Sessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.inner.put(key, self.mark.put(&value))
+        self.inner.put(key, self.mark.prepend(&value))
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.mark.take(self.inner.get(key)?)
+        self.mark.strip(self.inner.get(key)?)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.mark.take(self.inner.take(key)?)
+        self.mark.strip(self.inner.take(key)?)
     }
 
     fn can_cache(&self) -> bool {
@@ -198,18 +202,18 @@ mod tests {
         let first = families.join(here, None, ANN, [1; TOKEN_LEN]);
         let second = families.join(here, None, ANN, [2; TOKEN_LEN]);
         for token in [[1; TOKEN_LEN], [2; TOKEN_LEN]] {
-            assert!(first.has(&token) && second.has(&token));
+            assert!(first.contains(&token) && second.contains(&token));
         }
-        for stranger in [
+        for other in [
             families.join(there, None, ANN, [3; TOKEN_LEN]),
             families.join(here, Some("host"), ANN, [4; TOKEN_LEN]),
             families.join(here, None, None, [7; TOKEN_LEN]),
             families.join(here, None, Some(b"bob"), [5; TOKEN_LEN]),
         ] {
-            assert!(!stranger.has(&[1; TOKEN_LEN]));
+            assert!(!other.contains(&[1; TOKEN_LEN]));
         }
         drop((first, second));
-        assert!(!families.join(here, None, ANN, [6; TOKEN_LEN]).has(&[1; TOKEN_LEN]));
+        assert!(!families.join(here, None, ANN, [6; TOKEN_LEN]).contains(&[1; TOKEN_LEN]));
         assert_eq!(families.0.len(), 1);
     }
 
@@ -217,6 +221,6 @@ mod tests {
     fn a_family_forgets_its_oldest_tokens() {
         let family = Family::default();
         (0..=FAMILY_MAX).for_each(|n| family.add([u8::try_from(n).unwrap(); TOKEN_LEN]));
-        assert!(!family.has(&[0; TOKEN_LEN]) && family.has(&[1; TOKEN_LEN]));
+        assert!(!family.contains(&[0; TOKEN_LEN]) && family.contains(&[1; TOKEN_LEN]));
     }
 }

@@ -1,11 +1,11 @@
 //! Incoming files.
 //!
-//! An upload that is not committed is kept as a partial upload if it may be continued.
+//! An upload that is not committed is kept as a partial upload if a later transfer may continue it.
 
 use super::partial::{Limits, Partials, trim};
 use super::space::Space;
-use super::tree::{copy, file_error};
-use os::jail::{Draft, Jail, Kind};
+use super::user_files::{copy, file_error};
+use os::beneath::{AtomicFile, Kind, RootDir};
 use protocols::application::ftp::server::{FileError, Placement};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
@@ -17,18 +17,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Removes temporary files that uploads left in the directories of a root before a crash, and
-/// partial uploads beyond `limits`. Files that cannot be read or removed only take space and are
-/// left.
+/// partial uploads beyond `limits`. Files that cannot be read or removed only use disk space, so
+/// errors are ignored.
 pub(super) fn sweep(root: &Path, limits: Limits) {
-    let Ok(jail) = Jail::open(root) else { return };
-    trim(&jail, None, limits, None);
-    let mut folders = vec![Vec::new()];
-    while let Some(folder) = folders.pop() {
-        _ = jail.sweep(&folder);
-        let Ok(entries) = jail.entries(&folder) else { continue };
+    let Ok(root_dir) = RootDir::open(root) else { return };
+    trim(&root_dir, None, limits, None);
+    let mut directories = vec![Vec::new()];
+    while let Some(directory) = directories.pop() {
+        _ = root_dir.sweep(&directory);
+        let Ok(entries) = root_dir.entries(&directory) else { continue };
         for entry in entries.flatten() {
-            if entry.status.kind == Kind::Folder {
-                folders.push([&folder, b"/".as_slice(), &entry.name].concat());
+            if entry.status.kind == Kind::Directory {
+                directories.push([&directory, b"/".as_slice(), &entry.name].concat());
             }
         }
     }
@@ -36,23 +36,23 @@ pub(super) fn sweep(root: &Path, limits: Limits) {
 
 /// File that an upload continues, in its state when it was copied.
 #[derive(Debug)]
-struct Copied {
+struct ContinuedFile {
     /// Kept open so that its inode number is not reused.
     file: File,
-    seen: Seen,
-    jail: Arc<Jail>,
+    state: FileState,
+    root_dir: Arc<RootDir>,
     name: Vec<u8>,
 }
 
 /// Attributes that identify one state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct FileState {
     unique: (u64, u64),
     len_bytes: i64,
     modified: (i64, i64),
 }
 
-impl Seen {
+impl FileState {
     fn of(file: &File) -> io::Result<Self> {
         let stat = rustix::fs::fstat(file)?;
         #[allow(clippy::useless_conversion, reason = "it is another type on some machines")]
@@ -65,52 +65,52 @@ impl Seen {
     }
 }
 
-impl Copied {
+impl ContinuedFile {
     /// Prevents other uploads that continue the same file from taking its name, as long as `self`
     /// exists.
     ///
     /// # Errors
     ///
-    /// Returns [`FileError::Changed`] if another upload holds the file, or if the name refers to
-    /// another file or another state of it. Committing would lose that data.
-    fn hold(&self) -> Result<(), FileError> {
+    /// Returns [`FileError::Changed`] if another upload has locked the file, if the name now refers
+    /// to another file, or if the file has changed. Committing the upload would lose the change.
+    fn lock(&self) -> Result<(), FileError> {
         if flock(&self.file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(FileError::Changed);
         }
         // Without file locks, a race remains between this check and the rename.
-        let now = self.jail.read(&self.name).and_then(|(file, _)| Seen::of(&file));
-        if now.is_ok_and(|now| now == self.seen) { Ok(()) } else { Err(FileError::Changed) }
+        let now = self.root_dir.read(&self.name).and_then(|(file, _)| FileState::of(&file));
+        if now.is_ok_and(|now| now == self.state) { Ok(()) } else { Err(FileError::Changed) }
     }
 }
 
-/// Place for the partial upload of an interrupted transfer.
+/// Storage of the partial upload of an interrupted transfer.
 #[derive(Debug)]
-struct Kept {
+struct PartialTarget {
     partials: Arc<Partials>,
     path: Vec<u8>,
 }
 
-/// Incoming file. On drop it is kept as a partial upload, or removed and its space released.
+/// Incoming file. On drop, the file is kept as a partial upload, or removed and its space released.
 #[derive(Debug)]
 pub(super) struct Upload {
-    draft: Option<Draft>,
+    atomic_file: Option<AtomicFile>,
     space: Option<Arc<Space>>,
     file_max_bytes: u64,
     len_bytes: u64,
     /// Bytes received on the connection.
     received_bytes: u64,
     /// `None` if the received data must not be continued.
-    kept: Option<Kept>,
+    partial: Option<PartialTarget>,
     waits_for_disk: bool,
     /// Name chosen by the server.
     name: Option<Vec<u8>>,
     /// File that this upload continues.
-    copied: Option<Box<Copied>>,
-    /// Set while the upload is in place and can be withdrawn.
+    continued: Option<Box<ContinuedFile>>,
+    /// Set while the file has its final name and the upload can still be withdrawn.
     placed: Option<Placed>,
 }
 
-/// Upload in place.
+/// State of an upload whose file has its final name and can be withdrawn.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     len_bytes: u64,
@@ -119,31 +119,42 @@ struct Placed {
 }
 
 impl Upload {
-    pub(super) fn new(draft: Draft, space: Option<Arc<Space>>, file_max_bytes: u64) -> Self {
-        let (draft, len_bytes, received_bytes, waits_for_disk) = (Some(draft), 0, 0, true);
-        let (kept, name, copied, placed) = (None, None, None, None);
+    pub(super) fn new(
+        atomic_file: AtomicFile,
+        space: Option<Arc<Space>>,
+        file_max_bytes: u64,
+    ) -> Self {
+        let atomic_file = Some(atomic_file);
+        let len_bytes = 0;
+        let received_bytes = 0;
+        let waits_for_disk = true;
+        let partial = None;
+        let name = None;
+        let continued = None;
+        let placed = None;
         Self {
-            draft,
+            atomic_file,
             space,
             file_max_bytes,
             len_bytes,
             received_bytes,
-            kept,
+            partial,
             waits_for_disk,
             name,
-            copied,
+            continued,
             placed,
         }
     }
 
     /// Keeps the upload among `partials` if it is dropped.
-    pub(super) fn kept_in(self, partials: Option<&Arc<Partials>>, path: Vec<u8>) -> Self {
+    pub(super) fn with_partials(self, partials: Option<&Arc<Partials>>, path: Vec<u8>) -> Self {
         let mut upload = self;
-        upload.kept = partials.map(|partials| Kept { partials: Arc::clone(partials), path });
+        upload.partial =
+            partials.map(|partials| PartialTarget { partials: Arc::clone(partials), path });
         upload
     }
 
-    /// Notes that the draft contains the first `len` of the `stored` bytes of a partial upload.
+    /// Notes that the file contains the first `len` of the `stored` bytes of a partial upload.
     pub(super) fn resumed(self, stored: u64, len: u64) -> Self {
         let mut upload = self;
         upload.len_bytes = len;
@@ -153,9 +164,9 @@ impl Upload {
         upload
     }
 
-    /// Marks the received data as unusable, so that it is not kept.
-    pub(super) fn spoil(&mut self) {
-        self.kept = None;
+    /// Marks the received data as unusable, so that no partial upload is kept.
+    pub(super) fn mark_unusable(&mut self) {
+        self.partial = None;
     }
 
     /// Sets the name chosen by the server.
@@ -172,22 +183,22 @@ impl Upload {
 
     /// Makes the file accessible to its owner only, independent of the umask.
     pub(super) fn make_private(&self) -> Result<(), FileError> {
-        let Some(draft) = &self.draft else { return Err(FileError::Local) };
+        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
         let private = Mode::RUSR | Mode::WUSR;
-        let made = draft.fill(|file| Ok(rustix::fs::fchmod(file, private)?));
-        made.map_err(|error| file_error(&error))
+        let result = atomic_file.fill(|file| Ok(rustix::fs::fchmod(file, private)?));
+        result.map_err(|error| file_error(&error))
     }
 
     /// Appends bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         self.charge(bytes.len() as u64)?;
-        let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        let written = draft.write_all(bytes).map_err(|error| file_error(&error));
+        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
+        let written = atomic_file.write_all(bytes).map_err(|error| file_error(&error));
         self.note_received(bytes.len(), written)
     }
 
     /// Counts received bytes. After a failed write the content may not be a prefix of the file, so
-    /// it is not kept.
+    /// no partial upload is kept.
     fn note_received(
         &mut self,
         count: usize,
@@ -195,7 +206,7 @@ impl Upload {
     ) -> Result<(), FileError> {
         match written {
             Ok(()) => self.received_bytes += count as u64,
-            Err(_) => self.spoil(),
+            Err(_) => self.mark_unusable(),
         }
         written
     }
@@ -203,8 +214,8 @@ impl Upload {
     /// Appends the next `count` bytes of a pipe, which must contain them.
     pub(super) fn write_from(&mut self, pipe: &impl AsFd, count: usize) -> Result<(), FileError> {
         self.charge(count as u64)?;
-        let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        let moved = draft.fill(|file| {
+        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
+        let result = atomic_file.fill(|file| {
             let mut left = count;
             while left > 0 {
                 match pipe::splice(pipe, None, file, None, left, SpliceFlags::MOVE) {
@@ -216,34 +227,36 @@ impl Upload {
             }
             Ok(())
         });
-        let written = moved.map_err(|error| file_error(&error));
+        let written = result.map_err(|error| file_error(&error));
         self.note_received(count, written)
     }
 
-    /// Copies the first `len` bytes of the file `name`, and continues after them.
-    pub(super) fn go_on_from(
+    /// Copies the first `len` bytes of the file `name`. Later writes continue after the copied
+    /// bytes.
+    pub(super) fn continue_from(
         &mut self,
         file: File,
         len: u64,
-        jail: &Arc<Jail>,
+        root_dir: &Arc<RootDir>,
         name: &[u8],
     ) -> Result<(), FileError> {
-        let local = |error| file_error(&error);
-        // The existing file can be continued instead.
-        self.spoil();
+        let to_file_error = |error| file_error(&error);
+        // No partial upload is needed, because the client can continue the existing file.
+        self.mark_unusable();
         // Recorded before the file is read, so that later changes are detected.
-        let seen = Seen::of(&file).map_err(local)?;
-        self.copy(file.try_clone().map_err(local)?, len)?;
-        let (jail, name) = (Arc::clone(jail), name.to_vec());
-        self.copied = Some(Box::new(Copied { file, seen, jail, name }));
+        let state = FileState::of(&file).map_err(to_file_error)?;
+        self.copy(file.try_clone().map_err(to_file_error)?, len)?;
+        let root_dir = Arc::clone(root_dir);
+        let name = name.to_vec();
+        self.continued = Some(Box::new(ContinuedFile { file, state, root_dir, name }));
         Ok(())
     }
 
     /// Copies the first `len` bytes of another file.
     pub(super) fn copy(&mut self, from: File, len: u64) -> Result<(), FileError> {
         self.charge(len)?;
-        let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        match draft.fill(|to| copy(from, len, to)) {
+        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
+        match atomic_file.fill(|to| copy(from, len, to)) {
             Ok(copied) if copied == len => Ok(()),
             Ok(_) => Err(FileError::Local),
             Err(error) => Err(file_error(&error)),
@@ -253,22 +266,23 @@ impl Upload {
     fn charge(&mut self, bytes: u64) -> Result<(), FileError> {
         let charged = match (&self.space, self.file_max_bytes.saturating_sub(self.len_bytes)) {
             (_, room) if bytes > room => Err(FileError::Limit),
-            (Some(space), _) => space.take(bytes),
+            (Some(space), _) => space.reserve(bytes),
             (None, _) => Ok(()),
         };
         match charged {
             Ok(()) => self.len_bytes += bytes,
-            // A kept upload would use the space that is missing.
-            Err(_) => self.spoil(),
+            // A partial upload would use the space that is missing.
+            Err(_) => self.mark_unusable(),
         }
         charged
     }
 
     /// Starts writing received data to the disk in another thread.
-    pub(super) fn begin_to_sync(&self) {
-        let file = self.draft.as_ref().and_then(|draft| draft.file().try_clone().ok());
+    pub(super) fn start_sync(&self) {
+        let file =
+            self.atomic_file.as_ref().and_then(|atomic_file| atomic_file.file().try_clone().ok());
         if let Some(file) = file {
-            // An error here recurs in the final sync.
+            // An error is ignored, because it recurs in the final sync.
             tokio::task::spawn_blocking(move || rustix::fs::fdatasync(&file));
         }
     }
@@ -296,7 +310,7 @@ impl Upload {
     }
 
     /// Excludes the bytes written so far from the count of received bytes.
-    pub(super) fn begin_to_receive(&mut self) {
+    pub(super) fn reset_received_bytes(&mut self) {
         self.received_bytes = 0;
     }
 
@@ -307,12 +321,12 @@ impl Upload {
     /// Returns the error of the file system, or [`FileError::Changed`] if the file that the upload
     /// continues has changed.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
-        let kept = self.kept.take();
-        self.store(Draft::take_name)?.map_err(|error| file_error(&error))?;
+        let partial = self.partial.take();
+        self.store(AtomicFile::take_name)?.map_err(|error| file_error(&error))?;
         // The file has its name now.
-        self.draft = None;
-        if let Some(kept) = kept {
-            kept.partials.remove(&kept.path);
+        self.atomic_file = None;
+        if let Some(partial) = partial {
+            partial.partials.remove(&partial.path);
         }
         Ok(())
     }
@@ -325,7 +339,7 @@ impl Upload {
     /// Returns the same errors as [`Self::commit`].
     pub(super) fn place(&mut self) -> Result<Placement, FileError> {
         let len_bytes = self.len_bytes;
-        match self.store(Draft::place)? {
+        match self.store(AtomicFile::place)? {
             Ok(replaced_bytes) => {
                 self.placed = Some(Placed { len_bytes, replaced_bytes });
                 Ok(Placement::Revocable)
@@ -338,53 +352,56 @@ impl Upload {
     /// Makes a placed file final. Returns the file that it replaced, whose blocks are freed when it
     /// is closed.
     pub(super) fn settle(mut self) -> Option<OwnedFd> {
-        if let Some(kept) = self.kept.take() {
-            kept.partials.remove(&kept.path);
+        if let Some(partial) = self.partial.take() {
+            partial.partials.remove(&partial.path);
         }
-        self.draft.take().and_then(Draft::settle)
+        self.atomic_file.take().and_then(AtomicFile::settle)
     }
 
-    /// Takes a placed file back: the name refers to the previous file again, if any, and the upload
+    /// Withdraws a placed file: the name refers to the previous file again, if any, and the upload
     /// is uncommitted. If another file has taken the name meanwhile, that file remains.
     pub(super) fn withdraw(&mut self) {
-        let (Some(draft), Some(placed)) = (&mut self.draft, self.placed.take()) else { return };
+        let (Some(atomic_file), Some(placed)) = (&mut self.atomic_file, self.placed.take()) else {
+            return;
+        };
         let withdrawn = match &self.space {
             Some(space) => {
-                space.withdraw(placed.len_bytes, placed.replaced_bytes, || draft.withdraw())
+                space.withdraw(placed.len_bytes, placed.replaced_bytes, || atomic_file.withdraw())
             }
-            None => draft.withdraw(),
+            None => atomic_file.withdraw(),
         };
         match withdrawn {
             Ok(()) => self.len_bytes = placed.len_bytes,
-            Err(_) => self.spoil(),
+            Err(_) => self.mark_unusable(),
         }
     }
 
-    /// Gives the file its name with `name`. Returns the length in bytes of the file that it
-    /// replaces, or the error of `name`.
+    /// Gives the file its name by calling `name`. Returns the length in bytes of the replaced file,
+    /// or the error of `name`.
     fn store(
         &mut self,
-        name: impl FnOnce(&mut Draft) -> io::Result<()>,
+        name: impl FnOnce(&mut AtomicFile) -> io::Result<()>,
     ) -> Result<io::Result<Option<u64>>, FileError> {
-        let Some(draft) = &mut self.draft else { return Err(FileError::Local) };
-        let local = |error| file_error(&error);
+        let Some(atomic_file) = &mut self.atomic_file else { return Err(FileError::Local) };
+        let to_file_error = |error| file_error(&error);
         if self.waits_for_disk {
-            // Before the check of the continued file, to keep the time until the rename short.
-            draft.sync().map_err(local)?;
+            // The sync precedes the check of the continued file, so that the time between the check
+            // and the rename is short.
+            atomic_file.sync().map_err(to_file_error)?;
         }
-        if let Some(copied) = &self.copied {
-            copied.hold()?;
+        if let Some(continued) = &self.continued {
+            continued.lock()?;
         }
         let mut replaced = None;
         let stored = match &self.space {
             Some(space) => space.store(self.len_bytes, |may_add| {
-                replaced = draft.replaced_bytes();
+                replaced = atomic_file.replaced_bytes();
                 if replaced.is_none() {
                     may_add()?;
                 }
-                name(draft).map(|()| replaced)
+                name(atomic_file).map(|()| replaced)
             }),
-            None => name(draft),
+            None => name(atomic_file),
         };
         if let Err(error) = stored {
             return Ok(Err(error));
@@ -392,7 +409,7 @@ impl Upload {
         // The space belongs to the stored file now.
         self.len_bytes = 0;
         if self.waits_for_disk {
-            draft.sync_name().map_err(local)?;
+            atomic_file.sync_name().map_err(to_file_error)?;
         }
         Ok(Ok(replaced))
     }
@@ -400,13 +417,14 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let (Some(kept), Some(draft), 1..) = (&self.kept, self.draft.take(), self.len_bytes)
-            && kept.partials.keep(draft, &kept.path, self.len_bytes)
+        if let (Some(partial), Some(atomic_file), 1..) =
+            (&self.partial, self.atomic_file.take(), self.len_bytes)
+            && partial.partials.keep(atomic_file, &partial.path, self.len_bytes)
         {
             return;
         }
         if let Some(space) = &self.space {
-            space.give_back(self.len_bytes);
+            space.release(self.len_bytes);
         }
     }
 }
@@ -414,29 +432,30 @@ impl Drop for Upload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os::jail::Existing;
+    use os::beneath::Existing;
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     use std::path::PathBuf;
 
-    fn folder(name: &str) -> PathBuf {
+    fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("plumb-upload-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         path
     }
 
     #[test]
-    fn a_quota_holds_while_files_come_in_and_an_upload_that_fails_gives_its_room_back() {
-        let path = folder("quota");
+    fn uploads_respect_the_quota_and_a_failed_upload_releases_its_space() {
+        let path = directory("quota");
         std::fs::write(path.join("old"), [0; 40]).unwrap();
-        let jail = Jail::open(&path).unwrap();
-        let space = Arc::new(Space::of(&jail, 100));
+        let root_dir = RootDir::open(&path).unwrap();
+        let space = Arc::new(Space::of(&root_dir, 100));
         assert_eq!(space.left_bytes(), 60);
         let begin = |name: &[u8]| {
-            let draft = jail.create(name, Existing::Replace).unwrap();
-            Upload::new(draft, Some(Arc::clone(&space)), u64::MAX)
+            let atomic_file = root_dir.create(name, Existing::Replace).unwrap();
+            Upload::new(atomic_file, Some(Arc::clone(&space)), u64::MAX)
         };
-        let (mut first, mut second) = (begin(b"a"), begin(b"old"));
+        let mut first = begin(b"a");
+        let mut second = begin(b"old");
         first.write(&[1; 30]).unwrap();
         second.write(&[1; 30]).unwrap();
         assert_eq!(first.write(&[1]), Err(FileError::Quota));
@@ -448,19 +467,20 @@ mod tests {
     }
 
     #[test]
-    fn of_two_who_go_on_from_one_file_the_second_is_refused_and_nothing_is_lost() {
-        let path = folder("two");
+    fn of_two_uploads_that_continue_one_file_the_second_is_refused() {
+        let path = directory("two");
         std::fs::write(path.join("file"), b"old").unwrap();
-        let jail = Arc::new(Jail::open(&path).unwrap());
+        let root_dir = Arc::new(RootDir::open(&path).unwrap());
         let begin = |text: &[u8]| {
-            let draft = jail.create(b"file", Existing::Replace).unwrap();
-            let mut upload = Upload::new(draft, None, 100);
-            let (file, status) = jail.read(b"file").unwrap();
-            upload.go_on_from(file, status.len, &jail, b"file").unwrap();
+            let atomic_file = root_dir.create(b"file", Existing::Replace).unwrap();
+            let mut upload = Upload::new(atomic_file, None, 100);
+            let (file, status) = root_dir.read(b"file").unwrap();
+            upload.continue_from(file, status.len, &root_dir, b"file").unwrap();
             upload.write(text).unwrap();
             upload
         };
-        let (first, second) = (begin(b"er"), begin(b"est"));
+        let first = begin(b"er");
+        let second = begin(b"est");
         assert_eq!((first.commit(), second.commit()), (Ok(()), Err(FileError::Changed)));
         assert_eq!(std::fs::read(path.join("file")).unwrap(), b"older");
         let third = begin(b"!");
@@ -474,16 +494,16 @@ mod tests {
 
     // attack row 128
     #[test]
-    fn of_uploads_that_replace_one_file_each_gives_back_what_the_one_before_it_has_left() {
-        let path = folder("replace");
+    fn each_upload_that_replaces_a_file_releases_the_size_of_its_predecessor() {
+        let path = directory("replace");
         std::fs::write(path.join("file"), [0; 50]).unwrap();
-        let jail = Jail::open(&path).unwrap();
-        let space = Arc::new(Space::of(&jail, 100));
+        let root_dir = RootDir::open(&path).unwrap();
+        let space = Arc::new(Space::of(&root_dir, 100));
         // All uploads begin while the large file exists.
         let uploads: Vec<Upload> = (0..4)
             .map(|_| {
-                let draft = jail.create(b"file", Existing::Replace).unwrap();
-                let mut upload = Upload::new(draft, Some(Arc::clone(&space)), u64::MAX);
+                let atomic_file = root_dir.create(b"file", Existing::Replace).unwrap();
+                let mut upload = Upload::new(atomic_file, Some(Arc::clone(&space)), u64::MAX);
                 upload.write(&[1]).unwrap();
                 upload
             })
@@ -496,14 +516,14 @@ mod tests {
 
     // attack row 126
     #[test]
-    fn what_was_placed_is_taken_back_with_its_room_or_stays_with_it() {
-        let path = folder("placed");
+    fn a_placed_upload_is_withdrawn_or_kept_together_with_its_space() {
+        let path = directory("placed");
         std::fs::write(path.join("old"), [0; 40]).unwrap();
-        let jail = Jail::open(&path).unwrap();
-        let space = Arc::new(Space::of(&jail, 100));
+        let root_dir = RootDir::open(&path).unwrap();
+        let space = Arc::new(Space::of(&root_dir, 100));
         let place = |name: &[u8]| {
-            let draft = jail.create(name, Existing::Replace).unwrap();
-            let mut upload = Upload::new(draft, Some(Arc::clone(&space)), u64::MAX);
+            let atomic_file = root_dir.create(name, Existing::Replace).unwrap();
+            let mut upload = Upload::new(atomic_file, Some(Arc::clone(&space)), u64::MAX);
             upload.write(&[1; 10]).unwrap();
             assert_eq!(upload.place(), Ok(Placement::Revocable));
             assert_eq!(std::fs::read(path.join(OsStr::from_bytes(name))).unwrap(), [1; 10]);
@@ -520,22 +540,22 @@ mod tests {
             assert!(place(name).settle().is_none());
             assert_eq!(space.left_bytes(), left_bytes);
         }
-        // On drop it remains too, because the client has the reply.
+        // On drop the placed file remains too, because the client has the reply.
         drop(place(b"new"));
         assert_eq!((space.left_bytes(), std::fs::read_dir(&path).unwrap().count()), (80, 2));
-        space.recount(&jail);
+        space.recount(&root_dir);
         assert_eq!(space.left_bytes(), 80);
         std::fs::remove_dir_all(&path).unwrap();
     }
 
     // attack row 99
     #[test]
-    fn what_is_not_committed_leaves_the_old_file_and_nothing_else() {
-        let path = folder("old");
+    fn an_uncommitted_upload_leaves_the_old_file_unchanged() {
+        let path = directory("old");
         std::fs::write(path.join("file"), b"old").unwrap();
-        let jail = Jail::open(&path).unwrap();
-        let draft = jail.create(b"file", Existing::Replace).unwrap();
-        let mut upload = Upload::new(draft, None, 5);
+        let root_dir = RootDir::open(&path).unwrap();
+        let atomic_file = root_dir.create(b"file", Existing::Replace).unwrap();
+        let mut upload = Upload::new(atomic_file, None, 5);
         upload.write(b"new").unwrap();
         assert_eq!(upload.write(b"er"), Ok(()));
         assert_eq!(upload.write(b"!"), Err(FileError::Limit));

@@ -45,8 +45,8 @@ impl user_file::Account for Account {
     }
 
     fn check(&self, name: &str) -> Result<()> {
-        let why = |why| anyhow!("folders of user {}: {why}", name.escape_debug());
-        self.access().map(drop).map_err(why)
+        let to_error = |reason| anyhow!("folders of user {}: {reason}", name.escape_debug());
+        self.access().map(drop).map_err(to_error)
     }
 }
 
@@ -72,11 +72,11 @@ mod tests {
     use protocols::application::ftp::server::Rights;
 
     #[test]
-    fn a_user_has_a_root_and_rights_of_his_own() {
+    fn each_user_has_a_separate_root_and_rights() {
         let hash = user_file::hash(b"secret").unwrap();
         let text = format!("[ann]\npassword = \"{hash}\"\nroot = \"/srv/ann\"\n");
         let users = Users::parse(&text).unwrap();
-        let (_, ann) = users.prove(Some("ann"), b"secret").unwrap();
+        let (_, ann) = users.authenticate(Some("ann"), b"secret").unwrap();
         let access = ann.access().unwrap();
         assert_eq!(ann.root.to_str(), Some("/srv/ann"));
         assert_eq!(access, Access::everywhere(Rights::READ_ONLY));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 #[derive(Debug)]
 pub(super) struct Histogram {
     /// Upper bounds of the buckets in µs, and the count of each, not cumulative.
-    classes: Vec<(u64, u64)>,
+    buckets: Vec<(u64, u64)>,
     count: u64,
     sum_us: u128,
 }
@@ -14,13 +14,13 @@ pub(super) struct Histogram {
 impl Histogram {
     /// Creates a histogram whose buckets have the upper bounds `ends_us`, in ascending order.
     pub(super) fn new(ends_us: &[u64]) -> Self {
-        let classes = ends_us.iter().map(|end| (*end, 0)).collect();
-        Self { classes, count: 0, sum_us: 0 }
+        let buckets = ends_us.iter().map(|end| (*end, 0)).collect();
+        Self { buckets, count: 0, sum_us: 0 }
     }
 
     /// Counts a value in µs.
     pub(super) fn add(&mut self, us: u64) {
-        if let Some((_, count)) = self.classes.iter_mut().find(|(end, _)| us <= *end) {
+        if let Some((_, count)) = self.buckets.iter_mut().find(|(end, _)| us <= *end) {
             *count += 1;
         }
         self.count += 1;
@@ -30,14 +30,15 @@ impl Histogram {
     /// Writes the lines of the histogram as `name`.
     pub(super) fn write(&self, out: &mut String, name: &str) {
         let mut below = 0;
-        for (end, count) in &self.classes {
+        for (end, count) in &self.buckets {
             below += count;
             // Writing to a `String` cannot fail.
             _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {below}", seconds(*end));
         }
-        let (whole, rest) = (self.sum_us / 1_000_000, self.sum_us % 1_000_000);
+        let seconds = self.sum_us / 1_000_000;
+        let micros = self.sum_us % 1_000_000;
         _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {}", self.count);
-        _ = writeln!(out, "{name}_count {}\n{name}_sum {whole}.{rest:06}", self.count);
+        _ = writeln!(out, "{name}_count {}\n{name}_sum {seconds}.{micros:06}", self.count);
     }
 }
 
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_holds_those_below_it_and_the_last_holds_all() {
+    fn histogram_buckets_are_cumulative() {
         let mut histogram = Histogram::new(&[1_000, 1_000_000]);
         [500, 1_000, 2_000, 5_000_000].iter().for_each(|us| histogram.add(*us));
         let mut text = String::new();

@@ -3,15 +3,15 @@
 //! The values are sums over transfer records and counts of sessions; a scrape only reads them.
 //! Labels have few values, all chosen by the server: nothing sent by a client becomes a label. The
 //! endpoint listens on loopback unless another address is configured, and requires no
-//! authentication. Clients are limited to requests of [`door::REQUEST_MAX_BYTES`], a few seconds,
-//! and a small number of connections.
+//! authentication. Clients are limited to requests of [`http_endpoint::REQUEST_MAX_BYTES`], a few
+//! seconds, and a small number of connections.
 
-mod door;
 mod histogram;
+mod http_endpoint;
 
-pub(super) use door::{Place, own_hosts, serve};
+pub(super) use http_endpoint::{EndpointSettings, accepted_hosts, serve};
 
-use super::admission::Tally;
+use super::admission::SessionCounts;
 use histogram::Histogram;
 use records::transfer::{Command, Outcome, Transfer};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(super) struct Traffic {
     pub(super) protocol: Protocol,
     /// Number of open sessions.
     pub(super) open: usize,
-    pub(super) tally: Tally,
+    pub(super) tally: SessionCounts,
 }
 
 /// Sums over all transfers.
@@ -60,7 +60,7 @@ pub(super) struct Metrics {
     bytes_in: u64,
     durations: Histogram,
     costs: Histogram,
-    records_left_out: u64,
+    omitted_records: u64,
 }
 
 impl Default for Metrics {
@@ -71,7 +71,7 @@ impl Default for Metrics {
             bytes_in: 0,
             durations: Histogram::new(DURATIONS_US),
             costs: Histogram::new(COSTS_US),
-            records_left_out: 0,
+            omitted_records: 0,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Metrics {
             Some(true) => self.bytes_out += bytes,
             _ => self.bytes_in += bytes,
         }
-        if let Some(ns) = transfer.time.ns_total {
+        if let Some(ns) = transfer.time.total_ns {
             self.durations.add(ns / 1_000);
         }
         // A gigabyte has 8 * 10^9 bits, and 1 fs is 10^-15 s, so this is in µs.
@@ -97,8 +97,8 @@ impl Metrics {
     }
 
     /// Counts a refused transfer whose record is not kept.
-    pub(super) fn leave_record_out(&mut self) {
-        self.records_left_out += 1;
+    pub(super) fn count_omitted_record(&mut self) {
+        self.omitted_records += 1;
     }
 
     /// Returns the response to a scrape.
@@ -120,7 +120,7 @@ impl Metrics {
         line(&mut out, "plumb_bytes_total", &[("direction", "in")], self.bytes_in);
         let help = "Records of refused transfers that were not saved.";
         head(&mut out, "plumb_transfer_records_left_out", "counter", help);
-        let count = self.records_left_out;
+        let count = self.omitted_records;
         line(&mut out, "plumb_transfer_records_left_out_total", &[], count);
         head(
             &mut out,
@@ -136,25 +136,25 @@ impl Metrics {
             "CPU time per gigabyte transferred.",
         );
         self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
-        tell(&mut out, traffic);
+        write_sessions(&mut out, traffic);
         out.push_str("# EOF\n");
         out
     }
 }
 
-/// Name and help text of a counter, and the function that reads it.
-type Counter = (&'static str, &'static str, fn(&Tally) -> u64);
+/// Name and help text of a counter, and the function that returns its value.
+type Counter = (&'static str, &'static str, fn(&SessionCounts) -> u64);
 
 /// Writes the session and login counters.
-fn tell(out: &mut String, traffic: &[Traffic]) {
+fn write_sessions(out: &mut String, traffic: &[Traffic]) {
     let counters: [Counter; 2] = [
         ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
         ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
     ];
-    for (name, help, of) in counters {
+    for (name, help, value_of) in counters {
         head(out, name, "counter", help);
         for Traffic { protocol, tally, .. } in traffic {
-            line(out, &format!("{name}_total"), &[("protocol", protocol.text())], of(tally));
+            line(out, &format!("{name}_total"), &[("protocol", protocol.text())], value_of(tally));
         }
     }
     head(out, "plumb_sessions_open", "gauge", "Open sessions.");
@@ -168,7 +168,7 @@ fn tell(out: &mut String, traffic: &[Traffic]) {
         "counter",
         "Logins by result; busy means that the password was not checked.",
     );
-    let with_logins = traffic.iter().filter(|of| of.protocol != Protocol::Tftp);
+    let with_logins = traffic.iter().filter(|sessions| sessions.protocol != Protocol::Tftp);
     for Traffic { protocol, tally, .. } in with_logins {
         let results = [
             ("accepted", tally.logins),
@@ -193,7 +193,7 @@ fn line(out: &mut String, name: &str, labels: &[(&str, &str)], count: u64) {
 }
 
 /// Parses the address of the endpoint. A port alone means a port on loopback.
-pub(super) fn place(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let at_loopback = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
     at_loopback.or_else(|_| text.parse()).map_err(|_| "use PORT or ADDRESS:PORT".to_owned())
 }
@@ -205,10 +205,10 @@ mod tests {
 
     // attack row 112
     #[test]
-    fn a_port_alone_is_at_loopback() {
-        assert_eq!(place("9559"), Ok("127.0.0.1:9559".parse().unwrap()));
-        assert_eq!(place("[::]:9559"), Ok("[::]:9559".parse().unwrap()));
-        assert!(place("nowhere").is_err());
+    fn a_port_without_address_means_loopback() {
+        assert_eq!(parse_address("9559"), Ok("127.0.0.1:9559".parse().unwrap()));
+        assert_eq!(parse_address("[::]:9559"), Ok("[::]:9559".parse().unwrap()));
+        assert!(parse_address("nowhere").is_err());
     }
 
     #[test]
@@ -219,11 +219,11 @@ mod tests {
         transfer.request.command = Some(Command::Retr);
         transfer.result.outcome = Some(Outcome::Complete);
         transfer.size.file_bytes = Some(1_000_000);
-        transfer.time.ns_total = Some(5_000_000);
+        transfer.time.total_ns = Some(5_000_000);
         transfer.cpu.cpu_ns = Some(300_000);
         metrics.observe(&transfer);
         metrics.observe(&transfer);
-        let tally = Tally { sessions: 4, logins: 2, ..Tally::default() };
+        let tally = SessionCounts { sessions: 4, logins: 2, ..SessionCounts::default() };
         let text = metrics.text(&[Traffic { protocol: Protocol::Ftp, open: 3, tally }]);
         for wanted in [
             "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",

@@ -1,37 +1,39 @@
 //! Configuration of the TFTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
-use super::super::folder::{Folder, Rights};
+use super::super::root::{Rights, RootArguments};
+use crate::heading;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
-use os::jail::Jail;
+use os::beneath::RootDir;
 use protocols::application::tftp::SERVER_PORT;
 use protocols::time::Duration;
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Added to the port number when the server does not run as root.
-const HIGH: u16 = 6900;
+/// Offset added to the default port numbers when the server does not run as root.
+const UNPRIVILEGED_PORT_OFFSET: u16 = 6900;
 const TRANSFERS_MAX: usize = 256;
 const TRANSFERS_PER_SOURCE_MAX: usize = 32;
-const PATIENCE_S: u64 = 25;
+const TIMEOUT_DEFAULT_S: u64 = 25;
 
 /// Command-line arguments of the TFTP server.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by TFTP
-    #[arg(long, group = "files")]
+    #[arg(long, group = "files", help_heading = heading::TFTP)]
     tftp: bool,
-    /// Listen for TFTP on this address and port; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tftp")]
+    /// Listen for TFTP on this address and port; may be repeated [default: loopback, port 69; 6969
+    /// without root]
+    #[arg(long, value_name = "address:port", requires = "tftp", help_heading = heading::TFTP)]
     tftp_listen: Vec<SocketAddr>,
 }
 
 impl Arguments {
     /// Returns whether the command line requests TFTP.
-    pub(in super::super) fn is_asked(&self) -> bool {
+    pub(in super::super) fn is_requested(&self) -> bool {
         self.tftp
     }
 }
@@ -60,7 +62,7 @@ pub(in super::super) struct Settings {
     pub(super) rules: Rules,
     pub(super) transfers_max: u64,
     pub(super) file_max_bytes: u64,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Settings {
@@ -68,10 +70,10 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not a directory or not readable.
-    pub(in super::super) fn look_at_root(&self) -> Result<()> {
+    /// Returns an error if the root is not a directory or not readable.
+    pub(in super::super) fn check_root(&self) -> Result<()> {
         let root = self.root.display();
-        let opened = Jail::open(&self.root);
+        let opened = RootDir::open(&self.root);
         opened.map(drop).with_context(|| format!("cannot open root directory {root}"))
     }
 
@@ -84,7 +86,7 @@ impl Settings {
     pub(in super::super) fn complete(
         table: Option<Table>,
         arguments: &Arguments,
-        folder: &Folder,
+        root_arguments: &RootArguments,
         (allow, deny): (&[IpNet], &[IpNet]),
         is_root: bool,
     ) -> Result<Option<Self>> {
@@ -94,19 +96,19 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(allow);
         table.deny.extend(deny);
-        let root = folder.root().cloned().or(table.root);
+        let root = root_arguments.root().cloned().or(table.root);
         let root = root.context("no directory to serve by TFTP: use --root DIRECTORY")?;
-        let said = folder.rights();
-        let said_places = Some(&arguments.tftp_listen).filter(|places| !places.is_empty());
-        let listen = said_places.cloned().or(table.listen);
-        let listen = listen.unwrap_or_else(|| default_places(is_root));
+        let rights = root_arguments.rights();
+        let listen = Some(&arguments.tftp_listen).filter(|listen| !listen.is_empty());
+        let listen = listen.cloned().or(table.listen);
+        let listen = listen.unwrap_or_else(|| default_addresses(is_root));
         if listen.is_empty() {
             bail!("no address for the TFTP server: set listen");
         }
         let transfers_max = table.transfers_max.unwrap_or(TRANSFERS_MAX);
         Ok(Some(Self {
             root,
-            rights: said.or(table.rights).unwrap_or_default(),
+            rights: rights.or(table.rights).unwrap_or_default(),
             listen: listen.into_iter().flat_map(both_families).collect(),
             rules: Rules {
                 allow: table.allow,
@@ -118,24 +120,24 @@ impl Settings {
             },
             transfers_max: u64::try_from(transfers_max).unwrap_or(u64::MAX),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
-            patience: Duration::from_secs(table.timeout_s.unwrap_or(PATIENCE_S).max(1)),
+            timeout: Duration::from_secs(table.timeout_s.unwrap_or(TIMEOUT_DEFAULT_S).max(1)),
         }))
     }
 }
 
 /// Returns the default listen addresses: loopback only, because TFTP has no authentication.
-fn default_places(is_root: bool) -> Vec<SocketAddr> {
-    let port = SERVER_PORT + if is_root { 0 } else { HIGH };
+fn default_addresses(is_root: bool) -> Vec<SocketAddr> {
+    let port = SERVER_PORT + if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
     vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]
 }
 
 /// Expands `[::]` to the wildcard addresses of both families, because a socket here has one family.
-fn both_families(place: SocketAddr) -> Vec<SocketAddr> {
-    match place {
+fn both_families(address: SocketAddr) -> Vec<SocketAddr> {
+    match address {
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
-            vec![place, (Ipv4Addr::UNSPECIFIED, place.port()).into()]
+            vec![address, (Ipv4Addr::UNSPECIFIED, address.port()).into()]
         }
-        _ => vec![place],
+        _ => vec![address],
     }
 }
 
@@ -152,18 +154,18 @@ mod tests {
         #[command(group = clap::ArgGroup::new("files").multiple(true))]
         struct Command {
             #[command(flatten)]
-            folder: Folder,
+            root_arguments: RootArguments,
             #[command(flatten)]
             tftp: Arguments,
         }
-        let words = std::iter::once(&"serve").chain(flags);
-        let Command { folder, tftp } = clap::Parser::try_parse_from(words)?;
+        let command_line = std::iter::once(&"serve").chain(flags);
+        let Command { root_arguments, tftp } = clap::Parser::try_parse_from(command_line)?;
         let table = text.map(toml::from_str).transpose()?;
-        Settings::complete(table, &tftp, &folder, (&[], &[]), is_root)
+        Settings::complete(table, &tftp, &root_arguments, (&[], &[]), is_root)
     }
 
     #[test]
-    fn without_a_word_files_are_read_at_loopback_alone() {
+    fn by_default_files_are_read_only_and_served_on_loopback() {
         let flags = ["--tftp", "--root", "/srv"];
         let settings = complete_as(None, &flags, true).unwrap().unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 69));
@@ -173,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_does_not_ask_gets_a_server() {
+    fn without_a_request_there_is_no_server() {
         assert!(complete_as(None, &[], false).unwrap().is_none());
     }
 
     #[test]
-    fn a_flag_beats_the_file_and_any_address_is_of_both_families() {
+    fn a_flag_overrides_the_file_and_the_wildcard_address_covers_both_families() {
         let text = "root = \"/srv\"\nrights = \"writable\"\nlisten = [\"[::]:69\"]\n";
         let settings = complete(text, &[]).unwrap().unwrap();
         assert_eq!((settings.rights, settings.listen.len()), (Rights::Writable, 2));
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn an_invalid_configuration_is_rejected() {
         assert!(complete("", &[]).is_err());
         assert!(complete("root = \"/srv\"\nlisten = []\n", &[]).is_err());
         assert!(complete("roots = \"/srv\"\n", &[]).is_err());

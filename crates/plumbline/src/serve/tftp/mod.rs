@@ -1,39 +1,38 @@
 //! TFTP server: files below one root, without authentication.
 //!
-//! Each listen address has one socket for requests (`door`); each transfer has a socket, a port and
-//! a task of its own. Requests received by broadcast or multicast are silently dropped (RFC 1123
-//! §4.2.3.5). The source address of a request may be forged, so a client that does not answer gets
-//! little data: the first packet and one repetition. A declined request gets one short error
-//! packet; a request that is not admitted gets no answer.
+//! Each listen address has one socket for requests (`request_socket`); each transfer has a socket,
+//! a port and a task of its own. Requests received by broadcast or multicast are silently dropped
+//! (RFC 1123 §4.2.3.5). The source address of a request may be forged, so a client that does not
+//! answer gets little data: the first packet and one repetition. A declined request gets one short
+//! error packet; a request that is not admitted gets no answer.
 //!
-//! When all places are taken, a new request displaces the oldest transfer that has never been
-//! answered. Such a transfer holds no buffers except for its first packet.
+//! When all transfer slots are in use, a new request displaces the oldest transfer that has never
+//! been answered. Such a transfer holds no buffers except for its first packet.
 //!
-//! Names are resolved below the root only (`os::jail`). Like traditional servers, a server that
+//! Names are resolved below the root only (`os::beneath`). Like traditional servers, a server that
 //! runs as root sends only files that every user of the machine may read. It accepts no uploads
 //! (the default), new files only, or all files. An uploaded file appears under its name when it is
 //! complete.
 
 mod configuration;
-mod door;
-mod log;
 mod request;
+mod request_socket;
+mod tftp_log;
 
 pub(super) use configuration::{Arguments, Settings, Table};
 
 use super::admission::{Admission, Refusal};
-use super::folder::Rights;
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
+use super::root::Rights;
 use super::source::source;
 use super::transfer_log::TransferLog;
-use crate::files::tftp::{Stop, Wire};
+use crate::files::tftp::{Stop, UdpTransport};
 use crate::meters::Registry;
 use anyhow::{Context, Result};
-use door::Door;
-use log::Event;
+use os::beneath::RootDir;
 use os::host::Host;
-use os::jail::Jail;
+use request_socket::RequestSocket;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -41,33 +40,34 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tftp_log::Event;
 use tokio::task::JoinSet;
 
 /// File descriptors per transfer: its socket, its file and its directory.
 const DESCRIPTORS_PER_TRANSFER: u64 = 3;
 
 /// Time for transfers to end when the server shuts down.
-const CLOSING: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// TFTP server.
 pub(super) struct Server {
     settings: Settings,
-    jail: Jail,
+    root_dir: RootDir,
     /// Whether only files readable by every user of the machine are sent.
     is_root: bool,
     admission: RefCell<Admission>,
     /// Running transfers by the client's address and port.
-    transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
+    transfers: RefCell<HashMap<SocketAddr, Rc<RunningTransfer>>>,
     log: Log,
     transfer_log: Rc<TransferLog>,
     /// Registry that displays the meters of the transfers.
-    board: Arc<Registry>,
-    /// User-space host that carries the transfers; `None` for the kernel's network.
+    registry: Arc<Registry>,
+    /// User-space host that carries the transfers; `None` for the kernel's network stack.
     host: OnceCell<Host>,
 }
 
 /// Running transfer.
-struct Running {
+struct RunningTransfer {
     /// Datagram of the request.
     request: Vec<u8>,
     stop: Arc<Stop>,
@@ -75,17 +75,17 @@ struct Running {
     /// Whether any datagram has arrived from the client since the request.
     has_answered: Arc<AtomicBool>,
     /// Whether a new request has displaced the transfer.
-    has_lost_place: Cell<bool>,
+    is_displaced: Cell<bool>,
 }
 
-impl Running {
+impl RunningTransfer {
     fn new(request: &[u8]) -> Self {
         Self {
             request: request.to_vec(),
             stop: Arc::default(),
             began: Instant::now(),
             has_answered: Arc::default(),
-            has_lost_place: Cell::new(false),
+            is_displaced: Cell::new(false),
         }
     }
 }
@@ -95,52 +95,53 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not a directory or not readable.
+    /// Returns an error if the root is not a directory or not readable.
     pub(super) fn new(
         settings: Settings,
         log: Log,
         transfer_log: Rc<TransferLog>,
-        board: &Arc<Registry>,
+        registry: &Arc<Registry>,
     ) -> Result<Self> {
         let root = settings.root.display();
-        let jail = Jail::open(&settings.root)
+        let root_dir = RootDir::open(&settings.root)
             .with_context(|| format!("cannot open root directory {root}"))?;
-        let wanted = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
+        let descriptors = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
         // If the limit cannot be raised, fewer transfers are possible at once.
-        _ = os::process::allow_descriptors(wanted.saturating_add(64));
+        _ = os::process::allow_descriptors(descriptors.saturating_add(64));
         if settings.rights != Rights::ReadOnly {
-            // Files that cannot be removed only take space and are left.
-            _ = jail.sweep(b"/");
+            // Temporary files that cannot be removed only use disk space, so errors are ignored.
+            _ = root_dir.sweep(b"/");
         }
         Ok(Self {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings,
-            jail,
+            root_dir,
             is_root: os::user::is_root(),
             transfers: RefCell::default(),
             log,
             transfer_log,
-            board: Arc::clone(board),
+            registry: Arc::clone(registry),
             host: OnceCell::new(),
         })
     }
 
-    /// Admits a transfer with `address`, if there is room or an unanswered transfer to displace.
-    fn enter(&self, address: IpAddr) -> Result<(), Refusal> {
-        let entered = self.admission.borrow_mut().enter(address);
-        let same_source = match entered {
+    /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
+    /// displaced.
+    fn admit(&self, address: IpAddr) -> Result<(), Refusal> {
+        let admitted = self.admission.borrow_mut().admit(address);
+        let same_source = match admitted {
             Err(Refusal::Full) => None,
             Err(Refusal::SourceFull) => Some(source(address)),
-            entered => return entered,
+            admitted => return admitted,
         };
         match self.drop_oldest_unanswered(same_source) {
-            true => self.admission.borrow_mut().enter(address),
-            false => entered,
+            true => self.admission.borrow_mut().admit(address),
+            false => admitted,
         }
     }
 
-    /// Ends the oldest unanswered transfer, of the given source only if there is one. Returns
-    /// whether there was such a transfer.
+    /// Ends the oldest unanswered transfer. If `of_source` is given, considers only transfers of
+    /// that source. Returns whether a transfer was ended.
     fn drop_oldest_unanswered(&self, of_source: Option<IpAddr>) -> bool {
         let mut transfers = self.transfers.borrow_mut();
         let unanswered = transfers.iter().filter(|(from, running)| {
@@ -151,23 +152,24 @@ impl Server {
         let Some((from, running)) = oldest.and_then(|from| transfers.remove_entry(&from)) else {
             return false;
         };
-        running.has_lost_place.set(true);
-        running.stop.want();
-        self.admission.borrow_mut().leave(from.ip());
+        running.is_displaced.set(true);
+        running.stop.request();
+        self.admission.borrow_mut().release(from.ip());
         true
     }
 
-    /// Serves on `host` instead of the kernel's network. Call it before [`Self::serve`].
-    pub(super) fn carry_by(&self, host: &Host) {
+    /// Serves on `host` instead of the kernel's network stack. Must be called before
+    /// [`Self::serve`].
+    pub(super) fn use_host(&self, host: &Host) {
         _ = self.host.set(host.clone());
     }
 
     /// Returns a socket for a transfer with `peer`, at the local address `at` if it is known, or on
     /// the user-space host.
-    fn wire(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<Wire> {
+    fn transport(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<UdpTransport> {
         match self.host.get() {
-            Some(host) => Wire::to(peer, Some(host)),
-            None => Wire::kernel(at, peer).context("cannot open a UDP socket"),
+            Some(host) => UdpTransport::to(peer, Some(host)),
+            None => UdpTransport::kernel(at, peer).context("cannot open a UDP socket"),
         }
     }
 
@@ -183,31 +185,32 @@ impl Server {
     /// Returns an error that names the address and the reason if a socket cannot be bound, or the
     /// error of a socket that failed.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
-        let mut doors = JoinSet::new();
+        let mut sockets = JoinSet::new();
         let mut ports = Vec::new();
-        for place in &self.settings.listen {
-            let door = match self.host.get() {
+        for address in &self.settings.listen {
+            let socket = match self.host.get() {
                 // A socket of the user-space host receives both address families.
-                Some(_) if ports.contains(&place.port()) => continue,
-                Some(host) => Door::of_host(host, place.port())?,
-                None => Door::open(*place)?,
+                Some(_) if ports.contains(&address.port()) => continue,
+                Some(host) => RequestSocket::of_host(host, address.port())?,
+                None => RequestSocket::open(*address)?,
             };
-            ports.push(place.port());
-            let at = door.name()?;
-            let (rights, root) = (self.settings.rights.words(), &self.settings.root);
-            self.log.say(&Event::Serving { at, root: root.display().to_string(), rights });
-            doors.spawn_local(door.attend(Rc::clone(&self)));
+            ports.push(address.port());
+            let at = socket.name()?;
+            let rights = self.settings.rights.name();
+            let root = &self.settings.root;
+            self.log.write(&Event::Serving { at, root: root.display().to_string(), rights });
+            sockets.spawn_local(socket.serve(Rc::clone(&self)));
         }
-        let failed = doors.join_next().await.transpose()?;
+        let failed = sockets.join_next().await.transpose()?;
         failed.map_or(Ok(()), |error| Err(error).context("cannot receive TFTP requests"))
     }
 
     /// Stops all transfers, and gives them time to notify their clients.
     pub(super) async fn close(&self) {
-        self.transfers.borrow().values().for_each(|running| running.stop.want());
-        let until = tokio::time::Instant::now() + CLOSING;
+        self.transfers.borrow().values().for_each(|running| running.stop.request());
+        let until = tokio::time::Instant::now() + CLOSE_TIMEOUT;
         while !self.transfers.borrow().is_empty() && tokio::time::Instant::now() < until {
-            tokio::time::sleep(CLOSING / 50).await;
+            tokio::time::sleep(CLOSE_TIMEOUT / 50).await;
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Handling of one request: opens the file, checks the rights, and runs the transfer.
 
-use super::super::folder::Rights;
-use super::log::Event;
-use super::{Running, Server};
-use crate::carry::Bench;
+use super::super::root::Rights;
+use super::tftp_log::Event;
+use super::{RunningTransfer, Server};
+use crate::carrier::EngineContext;
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
-use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Work};
+use crate::files::tftp::{Error, Transfer, TransferEngine, TransferOptions, TransferStats};
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
-use os::jail::Existing;
+use os::beneath::Existing;
 use protocols::application::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
 };
@@ -32,17 +32,17 @@ const FAILED: Fault = Fault { code: ErrorCode::NotDefined, text: "Cannot open th
 
 /// Decision about a request.
 pub(super) enum Decision {
-    /// Send this error.
+    /// The request is declined with this error.
     Decline(Fault),
-    /// Transfer this file.
+    /// The request is accepted, and this file is transferred.
     Serve(OpenFile),
 }
 
 /// File to be transferred.
 pub(super) enum OpenFile {
-    /// To be sent, with its length in bytes.
+    /// File to be sent, and its length in bytes.
     Out(Source, u64),
-    /// To be received.
+    /// File to be received.
     In(Sink),
 }
 
@@ -56,7 +56,7 @@ pub(super) fn decide(server: &Server, request: &Request) -> Decision {
 }
 
 fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
-    let (file, status) = server.jail.read(name).map_err(|error| fault_of(&error))?;
+    let (file, status) = server.root_dir.read(name).map_err(|error| fault_of(&error))?;
     if server.is_root && !status.is_readable_by_all() {
         return Err(NO_ACCESS);
     }
@@ -69,13 +69,14 @@ fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
         Rights::WriteOnce => Existing::Keep,
         Rights::Writable => Existing::Replace,
     };
-    let told = request.options.transfer_size.unwrap_or(0);
-    let free = server.jail.free_bytes().unwrap_or(u64::MAX);
-    if told > server.settings.file_max_bytes.min(free) {
+    let announced_bytes = request.options.transfer_size.unwrap_or(0);
+    let free = server.root_dir.free_bytes().unwrap_or(u64::MAX);
+    if announced_bytes > server.settings.file_max_bytes.min(free) {
         return Err(NO_ROOM);
     }
-    let draft = server.jail.create(&request.name, existing).map_err(|error| fault_of(&error))?;
-    Ok(OpenFile::In(Sink::of(draft)))
+    let atomic_file =
+        server.root_dir.create(&request.name, existing).map_err(|error| fault_of(&error))?;
+    Ok(OpenFile::In(Sink::of(atomic_file)))
 }
 
 fn fault_of(error: &io::Error) -> Fault {
@@ -83,7 +84,7 @@ fn fault_of(error: &io::Error) -> Fault {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NOT_FOUND,
         io::ErrorKind::AlreadyExists => EXISTS,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => NO_ROOM,
-        // A name that leaves the root is reported like one without permission.
+        // A name that leaves the root is reported like a file without permission.
         io::ErrorKind::CrossesDevices
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::IsADirectory
@@ -103,42 +104,43 @@ pub(super) async fn serve(
     at: Option<IpAddr>,
     request: &Request,
     file: OpenFile,
-    running: &Running,
+    running: &RunningTransfer,
 ) {
     let name = request.name.escape_ascii().to_string();
-    let (facts, trouble) = match run(server, from, at, request, file, running).await {
+    let (stats, error) = match run(server, from, at, request, file, running).await {
         Ok(report) => report,
         Err(error) => {
             let why = format!("{error:#}");
-            return server.log.say(&Event::Declined { from, name, why });
+            return server.log.write(&Event::Declined { from, name, why });
         }
     };
-    let (is_read, bytes) = (request.direction == Direction::Read, facts.file_bytes);
-    server.log.say(&match &trouble {
+    let is_read = request.direction == Direction::Read;
+    let bytes = stats.file_bytes;
+    server.log.write(&match &error {
         None => {
-            let milliseconds = u64::try_from(facts.total.as_millis()).unwrap_or(u64::MAX);
+            let milliseconds = u64::try_from(stats.total.as_millis()).unwrap_or(u64::MAX);
             Event::Moved { from, name, is_read, bytes, milliseconds }
         }
-        Some(trouble) => Event::Failed { from, name, is_read, bytes, why: why_of(trouble) },
+        Some(error) => Event::Failed { from, name, is_read, bytes, why: reason_of(error) },
     });
 }
 
-/// Returns the reason in the words of the log, whose line already names peer and file.
-fn why_of(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Refused(code, text) => {
+/// Describes the reason for the log, whose line already names peer and file.
+fn reason_of(error: &Error) -> String {
+    match error {
+        Error::Refused(code, text) => {
             format!("the client sent error {} '{}'", code.to_wire(), text.escape_ascii())
         }
-        Trouble::NoAnswer { .. } => "the client never answered".to_owned(),
-        Trouble::Silence { seconds } => format!("no packet for {seconds} s"),
-        Trouble::Unreachable(error) | Trouble::Network(error) | Trouble::Local(error) => {
+        Error::NoAnswer { .. } => "the client never answered".to_owned(),
+        Error::Silence { seconds } => format!("no packet for {seconds} s"),
+        Error::Unreachable(error) | Error::Network(error) | Error::Local(error) => {
             error.to_string()
         }
-        Trouble::Short { told } | Trouble::Long { told } => {
-            format!("the client announced {told} bytes")
+        Error::Short { announced_bytes } | Error::Long { announced_bytes } => {
+            format!("the client announced {announced_bytes} bytes")
         }
-        Trouble::Protocol(why) => (*why).to_owned(),
-        Trouble::Stopped => "stopped".to_owned(),
+        Error::Protocol(why) => (*why).to_owned(),
+        Error::Stopped => "stopped".to_owned(),
     }
 }
 
@@ -148,53 +150,59 @@ async fn run(
     at: Option<IpAddr>,
     request: &Request,
     file: OpenFile,
-    running: &Running,
-) -> Result<(Facts, Option<Trouble>)> {
+    running: &RunningTransfer,
+) -> Result<(TransferStats, Option<Error>)> {
     let mut record = server.transfer_log.begin(None);
     record.note_request(request.direction, request.mode, &request.name);
-    let wire = server.wire(at, from)?;
-    let bench = Bench::shown_on(&server.board, "TFTP")?;
-    let (now, port, mode) = (bench.clock.now(), from.port(), request.mode);
-    let settings = tftp::Settings { patience: server.settings.patience };
-    let work = match file {
+    let transport = server.transport(at, from)?;
+    let context = EngineContext::published(&server.registry, "TFTP")?;
+    let now = context.clock.now();
+    let port = from.port();
+    let mode = request.mode;
+    let settings = tftp::Settings { idle_timeout: server.settings.timeout };
+    let engine = match file {
         OpenFile::Out(source, len) => {
             let limits = Limits { window_size_max: u16::MAX, ..limits() };
-            // RFC 2349: the size on the wire, which differs in netascii.
-            let told = (mode == Mode::Octet).then_some(len);
-            let granted = request.options.grant(&limits, told);
-            Work::Send(Sender::of_server(mode, port, granted, &settings, now), source)
+            // RFC 2349: the option `tsize` is the size on the wire, which differs from the file
+            // size in netascii.
+            let size_bytes = (mode == Mode::Octet).then_some(len);
+            let granted = request.options.grant(&limits, size_bytes);
+            TransferEngine::Send(Sender::of_server(mode, port, granted, &settings, now), source)
         }
         OpenFile::In(sink) => {
             let block_size = request.options.block_size.unwrap_or(BLOCK_SIZE_DEFAULT);
-            let window_size_max = wire.window_size_max(block_size);
+            let window_size_max = transport.window_size_max(block_size);
             let limits = Limits { window_size_max, ..limits() };
             let granted = request.options.grant(&limits, request.options.transfer_size);
-            Work::Receive(Receiver::of_server(mode, port, granted, &settings, now), Some(sink))
+            TransferEngine::Receive(
+                Receiver::of_server(mode, port, granted, &settings, now),
+                Some(sink),
+            )
         }
     };
-    let terms = Terms {
+    let options = TransferOptions {
         direction: request.direction,
         mode,
-        patience: server.settings.patience,
+        answer_timeout: server.settings.timeout,
         opening: None,
         unanswered_max: Some(UNANSWERED_MAX),
         pace: Pace::new(None),
         lingers: true,
         file_max_bytes: server.settings.file_max_bytes,
     };
-    let transfer = Transfer::new(work, wire, from, terms, bench);
+    let transfer = Transfer::new(engine, transport, from, options, context);
     let has_answered = Arc::clone(&running.has_answered);
-    let note = move |facts: &Facts| {
-        if facts.datagrams_in > 0 {
+    let note = move |stats: &TransferStats| {
+        if stats.datagrams_in > 0 {
             has_answered.store(true, Ordering::Relaxed);
         }
     };
-    let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), note).await?;
-    record.transfer.cpu.cpu_ns = facts.cpu.map(nanos);
+    let (stats, error, _) = transfer.run(Arc::clone(&running.stop), note).await?;
+    record.transfer.cpu.cpu_ns = stats.cpu.map(nanos);
     record.transfer.host = server.transfer_log.host();
-    record.note_facts(&facts, trouble.as_ref(), &request.name);
+    record.note_stats(&stats, error.as_ref(), &request.name);
     server.transfer_log.keep(&record);
-    Ok((facts, trouble))
+    Ok((stats, error))
 }
 
 fn limits() -> Limits {

@@ -353,7 +353,7 @@ fn u32_of(body: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(body.try_into().ok()?))
 }
 
-/// Returns the prefix length of a mask; `None` if its ones are not contiguous.
+/// Returns the prefix length of a mask; `None` if the one bits of the mask are not contiguous.
 fn prefix_len(mask: u32) -> Option<u8> {
     let ones = mask.leading_ones();
     (mask.count_ones() == ones).then(|| u8::try_from(ones).ok())?
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_with_holes_and_an_mtu_that_is_too_small_are_not_believed() {
+    fn a_mask_with_holes_and_an_mtu_that_is_too_small_are_not_accepted() {
         let options = [MESSAGE_KIND, 1, 2, SUBNET_MASK, 4, 255, 0, 255, 0, INTERFACE_MTU, 2, 0, 68];
         let read = Message::parse(&with_options(&options)).unwrap().options;
         assert_eq!((read.prefix_len, read.mtu), (None, None));

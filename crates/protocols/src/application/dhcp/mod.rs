@@ -10,20 +10,20 @@
 //!   └─────────────────────────────────────────────────────────────────────┴── Rebinding
 //! ```
 //!
-//! The client produces UDP messages and has two requests to its owner: to send them, from 0.0.0.0
-//! before there is an address, and to check with ARP whether an address is free ([`Event::Check`],
-//! RFC 5227). It requests broadcast replies, since without an address its owner accepts nothing
-//! else.
+//! The client makes two kinds of request to its owner: to send a UDP message, from 0.0.0.0 while
+//! the client has no address, and to check with ARP whether an address is free ([`Event::Check`],
+//! RFC 5227). The client requests broadcast replies, since an owner without an address accepts no
+//! unicast replies.
 //!
 //! A reply is accepted only with the transaction identifier of the current request and the local
-//! hardware address, and after an offer was accepted only from its server. The client takes the
-//! first usable offer. After a server has made an offer and not kept it, the client prefers the
-//! first offer of another server, if one arrives before the next DHCPDISCOVER. All values from the
-//! link are validated: an address must be a valid host address in its network, routers must be
-//! other hosts in this network, and the prefix must have at least 8 bits. Retransmission intervals
-//! double from 4 to 64 seconds, each randomized by up to one second in either direction
-//! (RFC 2131 §4.1). Addresses are not remembered across runs (INIT-REBOOT), and configuration
-//! without an address (DHCPINFORM) is not requested.
+//! hardware address. Once the client has accepted an offer, it accepts replies only from the server
+//! of that offer, except in REBINDING. The client takes the first usable offer. After a server has
+//! made an offer and not kept it, the client prefers the first offer of another server, if one
+//! arrives before the next DHCPDISCOVER. All values from the link are validated: an address must be
+//! a valid host address in its network, routers must be other hosts in the same network, and the
+//! prefix must have at least 8 bits. Retransmission intervals double from 4 to 64 seconds, each
+//! randomized by up to one second in either direction (RFC 2131 §4.1). Addresses are not remembered
+//! across runs (INIT-REBOOT), and configuration without an address (DHCPINFORM) is not requested.
 
 mod message;
 #[cfg(test)]
@@ -45,22 +45,23 @@ pub const CLIENT_PORT: u16 = 68;
 pub const SERVER_PORT: u16 = 67;
 
 /// Maximum delay before the first message. RFC 2131 §4.4.1 specifies 1 to 10 seconds; one second
-/// suffices to desynchronize hosts that start together, and the user waits for it.
+/// suffices to desynchronize hosts that start together, and the user has to wait for this delay.
 const START_WAIT: Duration = Duration::from_secs(1);
 /// First retransmission interval (RFC 2131 §4.1).
 const RETRY_FIRST: Duration = Duration::from_secs(4);
 /// Number of doublings of the interval: up to 64 seconds (RFC 2131 §4.1).
 const RETRY_DOUBLINGS: u32 = 4;
-/// Number of requests for an offer before the client discards it.
+/// Number of DHCPREQUEST messages for one offer before the client discards the offer.
 const REQUESTS_MAX: u32 = 4;
 /// Minimum interval between two requests to renew (RFC 2131 §4.4.5).
 const RENEW_RETRY_MIN: Duration = Duration::from_secs(60);
 /// Delay after an address was declined (RFC 2131 §3.1 5).
 const DECLINE_WAIT: Duration = Duration::from_secs(10);
-/// Minimum prefix length of a mask: no network was larger (RFC 791 §3.2).
+/// Minimum prefix length of a mask: that of class A, the largest networks (RFC 791 §3.2).
 const PREFIX_LEN_MIN: u8 = 8;
-/// Maximum number of queued messages; there are never more than are due at once.
-const OWED_LIMIT: usize = 4;
+/// Maximum number of queued messages. The client never queues more messages than fall due at the
+/// same time.
+const PENDING_LIMIT: usize = 4;
 const EVENTS_LIMIT: usize = 8;
 
 /// Settings of a client.
@@ -125,11 +126,11 @@ pub struct Client {
     state: State,
     transaction: u32,
     began_at: Instant,
-    /// Time at which the outstanding request was sent; the lease is counted from it.
+    /// Time at which the outstanding request was sent. The lease time counts from this time.
     requested_at: Instant,
     /// The server whose last offer failed.
     avoided: Option<Ipv4Addr>,
-    owed: VecDeque<Outgoing>,
+    pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
 
@@ -162,18 +163,18 @@ impl Client {
             began_at: Instant::ZERO,
             requested_at: Instant::ZERO,
             avoided: None,
-            owed: VecDeque::new(),
+            pending: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
 
     /// Starts the search for a server.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
-        let wait = cx.chance.below(nanos(START_WAIT));
+        let wait = cx.rng.below(nanos(START_WAIT));
         self.begin(Duration::from_nanos(wait), cx);
     }
 
-    /// Releases the address, if there is one, and stops.
+    /// Releases the address, if the client has one, and stops.
     pub fn release(&mut self, cx: &mut Cx<'_>) {
         let state = core::mem::replace(&mut self.state, State::Idle);
         let (State::Bound { lease }
@@ -184,8 +185,8 @@ impl Client {
         };
         let options = Options { server: Some(lease.server), ..Options::default() };
         let message = self.message(Kind::Release, lease.address, options, cx);
-        self.owe(&message, lease.address, lease.server);
-        self.tell(Event::Lost(lease.address), cx);
+        self.enqueue(&message, lease.address, lease.server);
+        self.push_event(Event::Lost(lease.address), cx);
     }
 
     /// Returns the lease, if its address may be used.
@@ -206,7 +207,7 @@ impl Client {
         {
             let lease = lease.clone();
             self.avoided = None;
-            self.tell(Event::Bound(lease.clone()), cx);
+            self.push_event(Event::Bound(lease.clone()), cx);
             self.state = State::Bound { lease };
         }
     }
@@ -224,13 +225,14 @@ impl Client {
         if lease.address != address {
             return;
         }
-        let (requested_address, server) = (Some(address), Some(lease.server));
+        let requested_address = Some(address);
+        let server = Some(lease.server);
         let options = Options { requested_address, server, ..Options::default() };
         let message = self.message(Kind::Decline, Ipv4Addr::UNSPECIFIED, options, cx);
-        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        self.enqueue(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
         cx.meter.count(Counter::DhcpDeclines);
         if is_bound {
-            self.tell(Event::Lost(address), cx);
+            self.push_event(Event::Lost(address), cx);
         }
         self.begin(DECLINE_WAIT, cx);
     }
@@ -251,7 +253,7 @@ impl Client {
 
     /// Returns the next message to send.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        let outgoing = self.owed.pop_front()?;
+        let outgoing = self.pending.pop_front()?;
         cx.meter.count(Counter::DhcpOut);
         Some(outgoing)
     }
@@ -259,7 +261,7 @@ impl Client {
     /// Returns whether a message is queued for sending.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.owed.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Returns the next event.
@@ -282,7 +284,8 @@ impl Client {
         }
     }
 
-    /// Sends, retransmits or gives up, as is due.
+    /// Processes the expired timers: sends or retransmits a request, or discards the offer or the
+    /// lease.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         // A failed attempt restarts with a deadline that may be due already, so the loop continues
         // until a request is pending.
@@ -295,7 +298,7 @@ impl Client {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle => {}
             State::Init { .. } => {
-                self.transaction = cx.chance.next_u32();
+                self.transaction = cx.rng.next_u32();
                 self.began_at = cx.now;
                 self.discover(0, cx);
             }
@@ -340,7 +343,7 @@ impl Client {
                     return false;
                 }
                 let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
-                self.tell(Event::Check(address), cx);
+                self.push_event(Event::Check(address), cx);
                 self.state = State::Checking { lease };
                 true
             }
@@ -353,15 +356,16 @@ impl Client {
                 is_from_server
             }
             (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Ack) => {
-                let (address, server) = (lease.address, lease.server);
-                // In REBINDING any server may answer, and the one that does becomes the server of
+                let address = lease.address;
+                let server = lease.server;
+                // In REBINDING any server may answer. The server that answers becomes the server of
                 // the lease.
                 let server = match (&self.state, message.options.server) {
                     (State::Rebinding { .. }, Some(other)) if is_host(other) => other,
                     _ => server,
                 };
                 let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
-                self.tell(Event::Bound(lease.clone()), cx);
+                self.push_event(Event::Bound(lease.clone()), cx);
                 self.state = State::Bound { lease };
                 true
             }
@@ -372,7 +376,7 @@ impl Client {
             }
             (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Nak) => {
                 let address = lease.address;
-                self.tell(Event::Lost(address), cx);
+                self.push_event(Event::Lost(address), cx);
                 self.begin(RETRY_FIRST, cx);
                 true
             }
@@ -398,15 +402,15 @@ impl Client {
         let after = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
         let is_endless = lease_s == INFINITE;
         let lease_s = u64::from(lease_s);
-        // RFC 2131 §4.4.5: T1 and T2 are one half and seven eighths of the lease, unless the server
-        // specifies values that are in ascending order.
-        let said = (options.renewal_s.map(u64::from), options.rebinding_s.map(u64::from));
-        let (renew_s, rebind_s) = match said {
+        // RFC 2131 §4.4.5: T1 and T2 are one half and seven eighths of the lease. Values from the
+        // server replace them if T1, T2 and the lease time are in ascending order.
+        let lease_times = (options.renewal_s.map(u64::from), options.rebinding_s.map(u64::from));
+        let (renew_s, rebind_s) = match lease_times {
             (Some(t1), Some(t2)) if 0 < t1 && t1 < t2 && t2 < lease_s => (t1, t2),
             _ => (lease_s / 2, lease_s - lease_s / 8),
         };
         // Randomly a little earlier, so that hosts that started together do not renew together.
-        let early = Duration::from_millis(cx.chance.below(renew_s.saturating_mul(20) + 1));
+        let early = Duration::from_millis(cx.rng.below(renew_s.saturating_mul(20) + 1));
         let renew_at = after(renew_s);
         let renew_at = Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(early)));
         Some(Lease {
@@ -434,16 +438,17 @@ impl Client {
     fn discover(&mut self, sent: u32, cx: &mut Cx<'_>) {
         count_again(sent, cx);
         let message = self.message(Kind::Discover, Ipv4Addr::UNSPECIFIED, Options::default(), cx);
-        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        self.enqueue(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
         let due = retry_at(sent, cx);
         self.state = State::Selecting { sent: sent.saturating_add(1), due };
     }
 
     fn request(&mut self, offer: Offer, sent: u32, cx: &mut Cx<'_>) {
-        let (requested_address, server) = (Some(offer.address), Some(offer.server));
+        let requested_address = Some(offer.address);
+        let server = Some(offer.server);
         let options = Options { requested_address, server, ..Options::default() };
         let message = self.message(Kind::Request, Ipv4Addr::UNSPECIFIED, options, cx);
-        self.owe(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        self.enqueue(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
         count_again(sent, cx);
         self.requested_at = cx.now;
         let due = retry_at(sent, cx);
@@ -454,17 +459,18 @@ impl Client {
     /// lease expires.
     fn renew(&mut self, lease: Lease, cx: &mut Cx<'_>) {
         if lease.until.is_some_and(|until| until <= cx.now) {
-            self.tell(Event::Lost(lease.address), cx);
+            self.push_event(Event::Lost(lease.address), cx);
             return self.begin(Duration::ZERO, cx);
         }
         // A new request gets a new transaction identifier; a retransmission keeps it.
         if lease.renew_at.is_some_and(|at| self.requested_at < at) {
-            (self.transaction, self.began_at) = (cx.chance.next_u32(), cx.now);
+            self.transaction = cx.rng.next_u32();
+            self.began_at = cx.now;
         }
         let message = self.message(Kind::Request, lease.address, Options::default(), cx);
         let is_rebinding = lease.rebind_at.is_some_and(|at| at <= cx.now);
         let destination = if is_rebinding { Ipv4Addr::BROADCAST } else { lease.server };
-        self.owe(&message, lease.address, destination);
+        self.enqueue(&message, lease.address, destination);
         self.requested_at = cx.now;
         // RFC 2131 §4.4.5: half of the remaining time, but at least one minute.
         let end = if is_rebinding { lease.until } else { lease.rebind_at };
@@ -497,14 +503,14 @@ impl Client {
         }
     }
 
-    fn owe(&mut self, message: &Message, source: Ipv4Addr, destination: Ipv4Addr) {
-        if self.owed.len() >= OWED_LIMIT {
-            self.owed.pop_front();
+    fn enqueue(&mut self, message: &Message, source: Ipv4Addr, destination: Ipv4Addr) {
+        if self.pending.len() >= PENDING_LIMIT {
+            self.pending.pop_front();
         }
-        self.owed.push_back(Outgoing { source, destination, payload: message.emit() });
+        self.pending.push_back(Outgoing { source, destination, payload: message.emit() });
     }
 
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.events.len() < EVENTS_LIMIT {
             self.events.push_back(event);
         } else {
@@ -523,7 +529,7 @@ fn count_again(sent: u32, cx: &mut Cx<'_>) {
 fn retry_at(sent: u32, cx: &mut Cx<'_>) -> Instant {
     let second = Duration::from_secs(1);
     let wait = RETRY_FIRST * 2_u32.pow(sent.min(RETRY_DOUBLINGS)) - second;
-    cx.now + wait + Duration::from_nanos(cx.chance.below(nanos(second * 2)))
+    cx.now + wait + Duration::from_nanos(cx.rng.below(nanos(second * 2)))
 }
 
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
@@ -539,15 +545,17 @@ fn natural_prefix_len(address: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the prefix length for `address`: that of the server, unless its mask is too short and
-/// would place much of the Internet on the link.
+/// Returns the prefix length for `address`: that of the server's mask. A missing mask, or a mask so
+/// short that it would place much of the Internet on the link, is replaced by the classful prefix
+/// length.
 fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
-    let told = options.prefix_len.filter(|len| *len >= PREFIX_LEN_MIN);
-    told.unwrap_or_else(|| natural_prefix_len(address))
+    let prefix_len = options.prefix_len.filter(|len| *len >= PREFIX_LEN_MIN);
+    prefix_len.unwrap_or_else(|| natural_prefix_len(address))
 }
 
 /// Returns whether a server can lend `address`: a host address that is neither the first nor the
-/// last of its network, which denote the network itself and all of its hosts (RFC 1122 §3.2.1.3).
+/// last of its network. The first address denotes the network itself, and the last one all of its
+/// hosts (RFC 1122 §3.2.1.3).
 fn can_be_lent(address: Ipv4Addr, options: &Options) -> bool {
     is_host(address) && is_host_within(address, prefix_len(address, options))
 }
@@ -560,8 +568,8 @@ fn is_host_within(address: Ipv4Addr, prefix_len: u8) -> bool {
     hosts <= 1 || (host != 0 && host != hosts)
 }
 
-/// Returns whether the host with `address` can use `router`: another host of its network. With a
-/// prefix of 32 bits the router is outside the network.
+/// Returns whether the host with `address` can use `router`: another host of the same network. With
+/// a prefix of 32 bits the router may have any host address.
 fn is_router_for(router: Ipv4Addr, address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     let is_on_link = (router.to_bits() ^ address.to_bits()) & !hosts == 0;

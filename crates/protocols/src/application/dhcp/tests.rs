@@ -11,14 +11,15 @@ const LENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
 
 struct Bench {
     client: Client,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Bench {
     fn started(seed: u64) -> Self {
         let settings = Settings { mac: MAC, host_name: b"plumb".to_vec() };
-        let mut bench = Self { client: Client::new(settings), lab: TestContext::with_seed(seed) };
-        bench.client.start(&mut bench.lab.cx());
+        let mut bench =
+            Self { client: Client::new(settings), context: TestContext::with_seed(seed) };
+        bench.client.start(&mut bench.context.cx());
         bench
     }
 
@@ -28,24 +29,24 @@ impl Bench {
         bench.run_seconds(1);
         bench.answer(Kind::Offer);
         bench.answer(Kind::Ack);
-        bench.client.accept(LENT, &mut bench.lab.cx());
+        bench.client.accept(LENT, &mut bench.context.cx());
         bench.events();
         bench
     }
 
     /// Runs the timers that expire within `seconds`.
     fn run_seconds(&mut self, seconds: u64) {
-        let end = self.lab.now + Duration::from_secs(seconds);
+        let end = self.context.now + Duration::from_secs(seconds);
         while let Some(at) = self.client.deadline().filter(|at| *at <= end) {
-            self.lab.now = self.lab.now.max(at);
-            self.client.timeout(&mut self.lab.cx());
+            self.context.now = self.context.now.max(at);
+            self.client.timeout(&mut self.context.cx());
         }
-        self.lab.now = end;
+        self.context.now = end;
     }
 
     /// Returns the messages that the client has sent, with their destinations.
     fn sent(&mut self) -> Vec<(Ipv4Addr, Message)> {
-        core::iter::from_fn(|| self.client.transmit(&mut self.lab.cx()))
+        core::iter::from_fn(|| self.client.transmit(&mut self.context.cx()))
             .map(|outgoing| (outgoing.destination, Message::parse(&outgoing.payload).unwrap()))
             .collect()
     }
@@ -55,7 +56,7 @@ impl Bench {
     }
 
     fn receive(&mut self, message: &Message) {
-        self.client.receive(&message.emit(), &mut self.lab.cx());
+        self.client.receive(&message.emit(), &mut self.context.cx());
     }
 
     /// Returns the server's reply to the last message.
@@ -89,7 +90,7 @@ fn an_address_is_discovered_requested_checked_and_bound() {
     bench.receive(&ack);
     assert_eq!(bench.events(), [Event::Check(LENT)]);
     assert_eq!(bench.client.lease(), None);
-    bench.client.accept(LENT, &mut bench.lab.cx());
+    bench.client.accept(LENT, &mut bench.context.cx());
     let lease = bench.client.lease().cloned().unwrap();
     assert_eq!((lease.address, lease.prefix_len, lease.server), (LENT, 24, SERVER));
     assert_eq!((&lease.routers[..], &lease.dns_servers[..]), (&[SERVER][..], &[SERVER][..]));
@@ -115,13 +116,13 @@ fn waits_for_an_answer_double_up_to_a_minute() {
     let mut waits = Vec::new();
     for _ in 0..7 {
         let due = bench.client.deadline().unwrap();
-        waits.push(due.since(bench.lab.now).as_secs());
-        bench.lab.now = due;
-        bench.client.timeout(&mut bench.lab.cx());
+        waits.push(due.since(bench.context.now).as_secs());
+        bench.context.now = due;
+        bench.client.timeout(&mut bench.context.cx());
     }
     let about = [4, 8, 16, 32, 64, 64, 64_u64];
     assert!(waits.iter().zip(about).all(|(wait, about)| wait.abs_diff(about) <= 1), "{waits:?}");
-    assert_eq!(bench.lab.counted(Counter::DhcpRetransmissions), 7);
+    assert_eq!(bench.context.counted(Counter::DhcpRetransmissions), 7);
 }
 
 #[test]
@@ -135,12 +136,12 @@ fn an_offer_whose_server_falls_silent_is_given_up() {
 }
 
 #[test]
-fn an_address_that_somebody_has_is_declined_and_another_asked_for() {
+fn an_address_in_use_is_declined_and_another_requested() {
     let mut bench = Bench::started(1);
     bench.run_seconds(1);
     bench.answer(Kind::Offer);
     bench.answer(Kind::Ack);
-    bench.client.decline(LENT, &mut bench.lab.cx());
+    bench.client.decline(LENT, &mut bench.context.cx());
     let (_, decline) = bench.sent().pop().unwrap();
     assert_eq!(decline.kind, Kind::Decline);
     assert_eq!(decline.options.requested_address, Some(LENT));
@@ -155,7 +156,7 @@ fn a_lease_is_renewed_with_its_server_at_half_its_time() {
     let mut bench = Bench::bound();
     bench.run_seconds(1800);
     let reply = {
-        let outgoing = bench.client.transmit(&mut bench.lab.cx()).unwrap();
+        let outgoing = bench.client.transmit(&mut bench.context.cx()).unwrap();
         assert_eq!((outgoing.source, outgoing.destination), (LENT, SERVER));
         let asked = Message::parse(&outgoing.payload).unwrap();
         assert_eq!((asked.client, asked.options.requested_address), (LENT, None));
@@ -165,7 +166,7 @@ fn a_lease_is_renewed_with_its_server_at_half_its_time() {
     bench.receive(&reply);
     assert!(matches!(bench.events()[..], [Event::Bound(_)]));
     let until = bench.client.lease().unwrap().until.unwrap();
-    assert!(until.since(bench.lab.now) > Duration::from_secs(3500));
+    assert!(until.since(bench.context.now) > Duration::from_secs(3500));
 }
 
 #[test]
@@ -205,13 +206,13 @@ fn another_server_cannot_take_an_address_away_that_is_being_renewed() {
     nak.options.server = Some(OTHER_SERVER);
     bench.receive(&nak);
     assert_eq!(bench.events(), []);
-    assert_eq!(bench.lab.counted(Counter::DhcpIgnored), 1);
+    assert_eq!(bench.context.counted(Counter::DhcpIgnored), 1);
 }
 
 #[test]
 fn an_address_is_given_back() {
     let mut bench = Bench::bound();
-    bench.client.release(&mut bench.lab.cx());
+    bench.client.release(&mut bench.context.cx());
     let (destination, release) = bench.sent().pop().unwrap();
     assert_eq!((destination, release.kind, release.client), (SERVER, Kind::Release, LENT));
     assert_eq!((bench.client.deadline(), bench.events()), (None, [Event::Lost(LENT)].into()));
@@ -225,12 +226,12 @@ fn an_endless_lease_is_never_renewed() {
     let mut ack = bench.reply(Kind::Ack);
     ack.options.lease_s = Some(INFINITE);
     bench.receive(&ack);
-    bench.client.accept(LENT, &mut bench.lab.cx());
+    bench.client.accept(LENT, &mut bench.context.cx());
     assert_eq!(bench.client.deadline(), None);
 }
 
 #[test]
-fn what_answers_nothing_of_ours_is_ignored() {
+fn a_reply_to_no_request_of_ours_is_ignored() {
     let mut bench = Bench::started(1);
     bench.run_seconds(1);
     let offer = bench.reply(Kind::Offer);
@@ -240,7 +241,7 @@ fn what_answers_nothing_of_ours_is_ignored() {
     bench.receive(&Message { op: Op::Request, ..offer.clone() });
     bench.receive(&Message { yours: Ipv4Addr::BROADCAST, ..offer.clone() });
     bench.receive(&Message { kind: Kind::Ack, ..offer });
-    assert_eq!((bench.sent(), bench.lab.counted(Counter::DhcpIgnored)), (Vec::new(), 5));
+    assert_eq!((bench.sent(), bench.context.counted(Counter::DhcpIgnored)), (Vec::new(), 5));
 }
 
 #[test]
@@ -249,9 +250,10 @@ fn times_of_a_server_that_are_out_of_order_are_not_used() {
     bench.run_seconds(1);
     bench.answer(Kind::Offer);
     let mut ack = bench.reply(Kind::Ack);
-    (ack.options.renewal_s, ack.options.rebinding_s) = (Some(3000), Some(2000));
+    ack.options.renewal_s = Some(3000);
+    ack.options.rebinding_s = Some(2000);
     bench.receive(&ack);
-    bench.client.accept(LENT, &mut bench.lab.cx());
+    bench.client.accept(LENT, &mut bench.context.cx());
     let lease = bench.client.lease().unwrap();
     let began = lease.until.unwrap().as_nanos() - 3_600_000_000_000;
     assert_eq!(lease.rebind_at.unwrap().as_nanos() - began, 3_150_000_000_000);
@@ -260,12 +262,12 @@ fn times_of_a_server_that_are_out_of_order_are_not_used() {
 
 // attack row 101
 #[test]
-fn row_101_answers_cut_at_any_byte_make_the_client_say_nothing() {
+fn row_101_answers_cut_at_any_byte_make_the_client_send_nothing() {
     let mut bench = Bench::started(1);
     bench.run_seconds(1);
     let offer = bench.reply(Kind::Offer).emit();
-    (0..240).for_each(|len| bench.client.receive(&offer[..len], &mut bench.lab.cx()));
-    assert_eq!((bench.sent(), bench.lab.counted(Counter::DhcpErrors)), (Vec::new(), 240));
+    (0..240).for_each(|len| bench.client.receive(&offer[..len], &mut bench.context.cx()));
+    assert_eq!((bench.sent(), bench.context.counted(Counter::DhcpErrors)), (Vec::new(), 240));
 }
 
 #[test]
@@ -273,8 +275,8 @@ fn a_client_is_bound_though_two_of_three_messages_are_lost() {
     for seed in 0..100 {
         let mut bench = Bench::started(seed);
         let mut is_lost = {
-            let mut chance = crate::chance::Chance::from_seed(seed ^ 0xD0C);
-            move || chance.below(3) != 0
+            let mut rng = crate::rng::Rng::from_seed(seed ^ 0xD0C);
+            move || rng.below(3) != 0
         };
         for _ in 0..10_000 {
             if bench.client.lease().is_some() {
@@ -283,14 +285,15 @@ fn a_client_is_bound_though_two_of_three_messages_are_lost() {
             bench.run_seconds(1);
             for (_, asked) in bench.sent() {
                 let kind = if asked.kind == Kind::Discover { Kind::Offer } else { Kind::Ack };
-                let (lease_s, server) = (Some(86_400), Some(SERVER));
+                let lease_s = Some(86_400);
+                let server = Some(SERVER);
                 let options = Options { lease_s, server, ..Options::default() };
                 let reply = Message { op: Op::Reply, kind, yours: LENT, options, ..asked };
                 if !is_lost() && !is_lost() {
                     bench.receive(&reply);
                 }
             }
-            bench.client.accept(LENT, &mut bench.lab.cx());
+            bench.client.accept(LENT, &mut bench.context.cx());
         }
         assert!(bench.client.lease().is_some(), "seed {seed}");
     }
@@ -304,13 +307,13 @@ fn bound_after(change: impl Fn(&mut Message)) -> Option<Lease> {
         let mut reply = bench.reply(kind);
         change(&mut reply);
         bench.receive(&reply);
-        if bench.client.owed.is_empty() && kind == Kind::Offer {
+        if bench.client.pending.is_empty() && kind == Kind::Offer {
             return None;
         }
     }
     let checked = bench.events();
     let Some(Event::Check(address)) = checked.first() else { return None };
-    bench.client.accept(*address, &mut bench.lab.cx());
+    bench.client.accept(*address, &mut bench.context.cx());
     bench.client.lease().cloned()
 }
 
@@ -331,13 +334,15 @@ fn row_136_an_address_that_no_host_can_have_is_not_taken() {
         ("10.0.0.1", 24),
     ] {
         let lease = bound_after(|reply| {
-            (reply.yours, reply.options.prefix_len) = (address(text), Some(prefix_len));
+            reply.yours = address(text);
+            reply.options.prefix_len = Some(prefix_len);
         });
         assert_eq!(lease, None, "{text}/{prefix_len}");
     }
     for (text, prefix_len) in [("10.0.0.254", 24), ("10.0.0.4", 31), ("10.0.0.255", 32)] {
         let lease = bound_after(|reply| {
-            (reply.yours, reply.options.prefix_len) = (address(text), Some(prefix_len));
+            reply.yours = address(text);
+            reply.options.prefix_len = Some(prefix_len);
         });
         assert_eq!(lease.unwrap().address, address(text), "{text}/{prefix_len}");
     }
@@ -345,7 +350,7 @@ fn row_136_an_address_that_no_host_can_have_is_not_taken() {
 
 // attack row 136
 #[test]
-fn row_136_a_mask_that_puts_the_internet_on_the_link_is_not_believed() {
+fn row_136_a_mask_that_puts_the_internet_on_the_link_is_not_accepted() {
     for prefix_len in 0..8 {
         let lease = bound_after(|reply| reply.options.prefix_len = Some(prefix_len)).unwrap();
         assert_eq!(lease.prefix_len, 8);
@@ -393,8 +398,9 @@ fn row_136_an_acknowledgment_counts_from_the_server_of_the_offer_alone() {
     }
 }
 
-/// Runs a client with a hostile server, whose replies `forge` makes and which always answers first,
-/// and an honest one. Returns the lease and the number of seconds until it was obtained.
+/// Runs a client with a hostile server and an honest server. `forge` makes the replies of the
+/// hostile server, which always answers first. Returns the lease and the number of seconds until it
+/// was obtained.
 fn bound_beside(forge: impl Fn(&Message) -> Option<Message>) -> (Lease, u64) {
     let mut bench = Bench::started(3);
     for second in 0..600 {
@@ -422,7 +428,7 @@ fn bound_beside(forge: impl Fn(&Message) -> Option<Message>) -> (Lease, u64) {
         // The check of an address takes some seconds.
         if let Some(Event::Check(address)) = bench.events().first() {
             bench.run_seconds(6);
-            bench.client.accept(*address, &mut bench.lab.cx());
+            bench.client.accept(*address, &mut bench.context.cx());
         }
         if let Some(lease) = bench.client.lease().filter(|lease| lease.server == SERVER) {
             return (lease.clone(), second);
@@ -433,10 +439,11 @@ fn bound_beside(forge: impl Fn(&Message) -> Option<Message>) -> (Lease, u64) {
 
 // attack row 136
 #[test]
-fn row_136_a_server_that_is_always_first_cannot_keep_an_honest_one_away() {
+fn row_136_a_server_that_is_always_first_cannot_keep_a_legitimate_one_away() {
     let rogue = |honest: &Message| {
         let mut forged = honest.clone();
-        (forged.yours, forged.options.server) = (Ipv4Addr::new(10, 0, 0, 66), Some(OTHER_SERVER));
+        forged.yours = Ipv4Addr::new(10, 0, 0, 66);
+        forged.options.server = Some(OTHER_SERVER);
         forged
     };
     // The hostile server makes offers and then stays silent, refuses, or lends for less time than
@@ -485,11 +492,11 @@ proptest! {
         bytes.extend([52, 1, overload]);
         drawn.iter().for_each(|option| bytes.extend(option));
         bytes[16..20].copy_from_slice(&yours.to_be_bytes());
-        bench.client.receive(&bytes, &mut bench.lab.cx());
+        bench.client.receive(&bytes, &mut bench.context.cx());
         for event in bench.events() {
             let Event::Check(address) = event else { panic!("{event:?}") };
             prop_assert!(is_host(address));
-            bench.client.accept(address, &mut bench.lab.cx());
+            bench.client.accept(address, &mut bench.context.cx());
             let lease = bench.client.lease().unwrap();
             prop_assert!(lease.prefix_len >= 8 && is_host_within(address, lease.prefix_len));
             prop_assert!(!lease.routers.contains(&address));

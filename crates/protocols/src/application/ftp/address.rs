@@ -52,7 +52,8 @@ pub fn parse_port(argument: &[u8]) -> Result<SocketAddr, AddressError> {
 #[must_use]
 pub fn write_port(address: SocketAddr) -> Option<String> {
     let IpAddr::V4(ip) = address.ip().to_canonical() else { return None };
-    let ([a, b, c, d], [high, low]) = (ip.octets(), address.port().to_be_bytes());
+    let [a, b, c, d] = ip.octets();
+    let [high, low] = address.port().to_be_bytes();
     Some(format!("{a},{b},{c},{d},{high},{low}"))
 }
 
@@ -84,7 +85,9 @@ pub fn parse_eprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
         return Err(AddressError::Syntax);
     }
     let mut parts = text.split(delimiter).skip(1);
-    let (family, address, port) = (parts.next(), parts.next(), parts.next());
+    let family = parts.next();
+    let address = parts.next();
+    let port = parts.next();
     let (Some(""), None) = (parts.next(), parts.next()) else { return Err(AddressError::Syntax) };
     let port = port.and_then(|port| port.parse().ok()).ok_or(AddressError::Syntax)?;
     let address = address.unwrap_or_default();
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_family_is_told_from_nonsense() {
+    fn an_unknown_family_is_distinguished_from_malformed_text() {
         assert_eq!(parse_eprt(b"|3|1.2.3.4|5|"), Err(AddressError::Family));
         assert_eq!(parse_lprt(b"16,4,1,2,3,4,2,1,2"), Err(AddressError::Family));
         for text in ["", "|", "|1|::1|5|", "|2|1.2.3.4|5|", "|1|1.2.3.4|5", "|1|1.2.3.4|70000|"] {
@@ -249,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(v4: bool, ip: u128, port in 1..=u16::MAX) {
+        fn written_values_are_parsed_back(v4: bool, ip: u128, port in 1..=u16::MAX) {
             let ip = if v4 {
                 IpAddr::V4(Ipv4Addr::from((ip & 0xFFFF_FFFF) as u32))
             } else {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 
-mod arguments;
+mod argument_syntax;
 #[cfg(test)]
 mod tests;
 
@@ -80,8 +80,8 @@ impl Right {
             Self::List => "Permission denied: no right to list here",
             Self::Read => "Permission denied: no right to read here",
             Self::Write => "Permission denied: no right to write new files here",
-            Self::Overwrite => "Permission denied: no right to overwrite what is there",
-            Self::Append => "Permission denied: no right to append to what is there",
+            Self::Overwrite => "Permission denied: no right to overwrite existing files",
+            Self::Append => "Permission denied: no right to append to existing files",
             Self::Delete => "Permission denied: no right to delete here",
             Self::Rename => "Permission denied: no right to rename here",
             Self::MakeDirectory => "Permission denied: no right to make directories here",
@@ -206,7 +206,8 @@ const ALIASES: [(&str, Verb); 8] = [
 ];
 
 impl Verb {
-    /// Returns whether the verb is known but not implemented: it gets 502 whatever its argument.
+    /// Returns whether the verb is known but not implemented. Such a verb gets 502 with any
+    /// argument.
     #[must_use]
     pub const fn is_unimplemented(self) -> bool {
         matches!(self, Self::Smnt | Self::Adat | Self::Mic | Self::Conf | Self::Enc)
@@ -316,7 +317,7 @@ pub enum Epsv {
 
 /// The argument of LIST, NLST and STAT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListArgument {
     /// Whether an option asks for names that begin with a dot.
     pub shows_hidden: bool,
     /// The file or directory to list; `None` for the working directory.
@@ -412,11 +413,11 @@ pub enum Command {
     Rmd(Name),
     Mkd(Name),
     Pwd,
-    List(Listed),
-    Nlst(Listed),
+    List(ListArgument),
+    Nlst(ListArgument),
     Site(Site),
     Syst,
-    Stat(Listed),
+    Stat(ListArgument),
     Help(Option<Name>),
     Noop,
     Auth(Mechanism),
@@ -477,6 +478,6 @@ impl Command {
         if has_control(argument) {
             return Err(CommandError::Syntax(verb));
         }
-        arguments::command(verb, argument)
+        argument_syntax::command(verb, argument)
     }
 }

@@ -7,8 +7,8 @@
 //! DM of a Synch as urgent data, and the transport may then remove the IAC before it from the
 //! stream. A DM alone at the start of a line is therefore treated as a Synch.
 //!
-//! The length of a line is limited. The excess is skipped at the speed of a search and reported
-//! once, at the end of the line.
+//! The length of a line is limited. The excess bytes are skipped by a search for the line end, and
+//! reported once, at the end of the line.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -189,9 +189,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn lines(reader: &mut LineReader, bytes: &[u8], cut: usize) -> Vec<Line> {
-        let (mut lab, mut lines) = (TestContext::default(), Vec::new());
+        let mut context = TestContext::default();
+        let mut lines = Vec::new();
         for mut piece in bytes.chunks(cut) {
-            while let Some(line) = reader.next(&mut piece, &mut lab.cx()) {
+            while let Some(line) = reader.next(&mut piece, &mut context.cx()) {
                 lines.push(line);
             }
         }
@@ -224,7 +225,7 @@ mod tests {
 
     // attack row 88
     #[test]
-    fn row_88_a_line_without_end_keeps_nothing_and_is_told_once() {
+    fn row_88_an_endless_line_keeps_nothing_and_is_reported_once() {
         let mut reader = LineReader::new(4096);
         let piece = [b'A'; 65_536];
         for _ in 0..1024 {
@@ -244,9 +245,10 @@ mod tests {
             ),
             cut in 1..40_usize,
         ) {
-            let (mut one, mut other) = (LineReader::new(40), LineReader::new(40));
+            let mut one = LineReader::new(40);
+            let mut other = LineReader::new(40);
             // A DM without its IAC is recognized by its position, and a split after an empty run
-            // does not change that position.
+            // does not change the position.
             prop_assert_eq!(lines(&mut one, &bytes, 300), lines(&mut other, &bytes, cut));
             prop_assert_eq!(one.take_answers(), other.take_answers());
         }

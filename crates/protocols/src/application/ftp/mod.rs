@@ -41,20 +41,20 @@ mod timestamp;
 pub mod user;
 
 #[cfg(test)]
-mod attacks;
+mod ftp_attacks;
 #[cfg(test)]
 mod pair_tests;
 #[cfg(test)]
 mod requirements;
 #[cfg(test)]
-mod testing;
+mod session_fixture;
 
 pub use address::{
     AddressError, Family, parse_eprt, parse_epsv_reply, parse_lprt, parse_pasv_reply, parse_port,
     write_eprt, write_lprt, write_port,
 };
 pub use command::{
-    COMMAND_MAX_BYTES, Command, CommandError, Epsv, HashAlgorithm, Listed, Mechanism, Opts,
+    COMMAND_MAX_BYTES, Command, CommandError, Epsv, HashAlgorithm, ListArgument, Mechanism, Opts,
     Protection, Range, Right, Secret, SetFacts, Site, Verb,
 };
 pub use name::{COMPONENT_MAX_BYTES, COMPONENTS_MAX, PATH_MAX_BYTES};

@@ -1,11 +1,11 @@
 //! Names in commands, and the virtual paths that they resolve to.
 //!
 //! A [`Name`] is the argument of a command: any bytes but CR, LF and NUL, so that no name can end
-//! its line early (RFC 959 §5.3.1). A [`VirtualPath`] is a place in the tree that a server presents
-//! (RFC 3659 §6, TVFS): components between slashes, none of which is empty, `.` or `..`. A `..` at
-//! the root stays at the root, so no path leaves the tree; the owner handles symbolic links when it
-//! resolves the real directories. A [`LocalName`] is a name from a listing that may become the name
-//! of a local file.
+//! its line early (RFC 959 §5.3.1). A [`VirtualPath`] is a position in the tree that a server
+//! presents (RFC 3659 §6, TVFS): components between slashes, none of which is empty, `.` or `..`. A
+//! `..` at the root stays at the root, so no path leaves the tree; the owner handles symbolic links
+//! when it resolves the real directories. A [`LocalName`] is a name from a listing that may become
+//! the name of a local file.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -169,20 +169,20 @@ impl LocalName {
     /// Returns [`NameError`] if the name would lead elsewhere (a slash or a backslash, `.` and
     /// `..`, a drive), looks like an option (a leading `-`), has a control character or is too
     /// long.
-    pub fn new(told: &[u8]) -> Result<Self, NameError> {
-        match told {
+    pub fn new(name_text: &[u8]) -> Result<Self, NameError> {
+        match name_text {
             b"" => return Err(NameError::Empty),
             b"." | b".." | [b'-', ..] | [_, b':', ..] => return Err(NameError::Unsafe),
-            _ if told.len() > COMPONENT_MAX_BYTES => return Err(NameError::TooLong),
+            _ if name_text.len() > COMPONENT_MAX_BYTES => return Err(NameError::TooLong),
             _ => {}
         }
-        if told.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
+        if name_text.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
             return Err(NameError::Unsafe);
         }
-        if told.iter().any(u8::is_ascii_control) {
+        if name_text.iter().any(u8::is_ascii_control) {
             return Err(NameError::Control);
         }
-        Ok(Self(told.to_vec()))
+        Ok(Self(name_text.to_vec()))
     }
 
     /// Returns the bytes of the name.
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn dots_stay_within_the_root() {
         let home = VirtualPath::root().join(&name(b"users/ann")).unwrap();
-        for (told, meant) in [
+        for (name_text, meant) in [
             (&b".."[..], &b"/users"[..]),
             (b"../../../../etc/passwd", b"/etc/passwd"),
             (b"/..", b"/"),
@@ -223,14 +223,14 @@ mod tests {
             (b"%2e%2e", b"/users/ann/%2e%2e"),
             (b"..\\..", b"/users/ann/..\\.."),
         ] {
-            assert_eq!(home.join(&name(told)).unwrap().to_bytes(), meant);
+            assert_eq!(home.join(&name(name_text)).unwrap().to_bytes(), meant);
         }
     }
 
     // attack row 81
     #[test]
     fn row_81_a_listing_cannot_choose_where_a_file_is_written() {
-        for told in [
+        for name_text in [
             &b"../x"[..],
             b"..",
             b".",
@@ -243,7 +243,7 @@ mod tests {
             b"",
             b"a\x1b[2J",
         ] {
-            assert!(LocalName::new(told).is_err(), "{}", told.escape_ascii());
+            assert!(LocalName::new(name_text).is_err(), "{}", name_text.escape_ascii());
         }
         assert!(LocalName::new("grün ☃ .txt".as_bytes()).is_ok());
     }
@@ -255,8 +255,8 @@ mod tests {
             names in prop::collection::vec("(/|\\.|\\.\\.|a|%2f|\\\\|é|/\\.\\./){1,12}", 1..6)
         ) {
             let mut path = VirtualPath::root();
-            for told in names {
-                path = path.join(&name(told.as_bytes())).unwrap();
+            for name_text in names {
+                path = path.join(&name(name_text.as_bytes())).unwrap();
                 let is_below = path.components().all(|part| {
                     !part.is_empty() && part != b"." && part != b".." && !part.contains(&b'/')
                 });

@@ -2,7 +2,7 @@
 
 use super::listing::parse_facts;
 use super::server::*;
-use super::testing::*;
+use super::session_fixture::*;
 use super::user::*;
 use super::*;
 use std::vec;
@@ -49,7 +49,7 @@ fn files_go_both_ways_in_every_representation() {
 }
 
 #[test]
-fn what_was_told_is_not_told_again() {
+fn reported_blocks_are_not_reported_again() {
     let mut world = world();
     world.result(retrieve(Representation::IMAGE)).unwrap();
     world.replies.clear();
@@ -81,7 +81,7 @@ fn a_transfer_goes_on_where_it_stopped() {
 
 // req RFC1123:4.1.2.9-MUST-1
 #[test]
-fn stou_tells_the_name_in_the_preliminary_reply() {
+fn stou_reports_the_name_in_the_preliminary_reply() {
     let mut world = world();
     let task = Task::Store {
         name: None,
@@ -158,7 +158,7 @@ fn a_server_without_tls_is_left_or_taken_as_the_user_wants() {
     let with = |tls| World::new(plain(), UserSettings { tls, ..user_settings() });
     with(TlsUse::IfOffered).result(retrieve(Representation::IMAGE)).unwrap();
     let failure = with(TlsUse::Required).result(retrieve(Representation::IMAGE)).unwrap_err();
-    assert_eq!(failure.why, Why::ControlLost);
+    assert_eq!(failure.why, FailureReason::ControlLost);
     let mut strict = with(TlsUse::Required);
     strict.settle();
     assert!(matches!(strict.closed, Some(Some(Failure { step: Step::Auth, .. }))));
@@ -284,7 +284,7 @@ fn every_command_has_its_reply() {
 }
 
 #[test]
-fn tasks_bring_what_their_replies_tell() {
+fn tasks_return_the_results_of_their_replies() {
     let mut world = world();
     let reply = |world: &mut World, task| world.result(task).unwrap().reply;
     assert_eq!(reply(&mut world, Task::Size(name("file"))).number(), Some(100));
@@ -299,7 +299,7 @@ fn tasks_bring_what_their_replies_tell() {
     assert!(world.files.contains_key(&b"/other"[..]));
     world.result(Task::Quit).unwrap();
     assert_eq!(world.closed, Some(None));
-    assert!(world.user.run(Task::Noop, &mut world.lab.cx()).is_none());
+    assert!(world.user.run(Task::Noop, &mut world.context.cx()).is_none());
 }
 
 const FAULTS: [Fault; 7] = [
@@ -322,21 +322,22 @@ fn broken(
 ) -> bool {
     let mut world = world();
     if is_second {
-        // Its commands are sent before the last replies to the first task.
+        // The commands of the second task are sent before the last replies to the first task.
         world.user.expect_transfer(true);
         world.result(retrieve(representation)).unwrap();
         world.finished.clear();
         world.steps = 0;
     }
     world.fault = (fault, step);
-    let (old, sent) = (world.files[&b"/file"[..]].clone(), world.outgoing.clone());
+    let old = world.files[&b"/file"[..]].clone();
+    let sent = world.outgoing.clone();
     let id = world.run(task.clone());
     let verdict = world.results.iter().find(|(done, _)| *done == id);
     let (_, result) = verdict.expect("a verdict, whatever happens");
     let is_good = world.finished.iter().any(|finished| finished.result.is_ok());
     let now = &world.files[&b"/file"[..]];
     let place = std::format!("{representation:?} {fault:?} at {step}: {result:?}");
-    // A byte stream that is truncated in order looks like a shorter file to a server.
+    // A byte stream that is truncated without a reset looks like a shorter file to a server.
     let is_blind = fault == Fault::DataShort && representation.mode == Mode::Stream;
     if matches!(task, Task::Retrieve { .. }) {
         assert!(result.is_err() || world.received == old, "{place}");
@@ -393,10 +394,10 @@ fn the_next_file_needs_only_its_own_replies() {
 // attack row 77
 #[test]
 fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
-    let mut lab = crate::cx::testing::TestContext::default();
+    let mut context = crate::cx::testing::TestContext::default();
     let settings = UserSettings { asks_features: false, ..user_settings() };
-    let mut user = User::new(settings, address(PEER), address(LOCAL), &lab.cx());
-    user.run(Task::List(ListKind::Names, None), &mut lab.cx());
+    let mut user = User::new(settings, address(PEER), address(LOCAL), &context.cx());
+    user.run(Task::List(ListKind::Names, None), &mut context.cx());
     let replies: [&[u8]; 5] = [
         b"220 x\r\n",
         b"331 x\r\n",
@@ -406,7 +407,7 @@ fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
     ];
     let mut connected = vec![];
     for reply in replies {
-        user.receive(reply, &mut lab.cx());
+        user.receive(reply, &mut context.cx());
         while let Some(event) = user.event() {
             if let UserEvent::ConnectData(to) = event {
                 connected.push(to);
@@ -414,21 +415,21 @@ fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
         }
     }
     assert_eq!(connected, [address("10.0.0.1:1025")]);
-    assert!(!user.data_connected(address("192.168.0.9:1025"), &mut lab.cx()));
+    assert!(!user.data_connected(address("192.168.0.9:1025"), &mut context.cx()));
 }
 
 // attack row 83
 #[test]
-fn row_83_replies_that_came_before_tls_are_not_heard_after_it() {
-    let mut lab = crate::cx::testing::TestContext::default();
+fn row_83_replies_received_before_tls_are_ignored_after_it() {
+    let mut context = crate::cx::testing::TestContext::default();
     let settings = UserSettings { tls: TlsUse::Required, ..user_settings() };
-    let mut user = User::new(settings, address(PEER), address(LOCAL), &lab.cx());
-    user.receive(b"220 x\r\n234 TLS\r\n200 PBSZ\r\n200 PROT\r\n230 in", &mut lab.cx());
-    user.receive(b"\r\n331 x\r\n", &mut lab.cx());
-    user.tls_started(true, &mut lab.cx());
+    let mut user = User::new(settings, address(PEER), address(LOCAL), &context.cx());
+    user.receive(b"220 x\r\n234 TLS\r\n200 PBSZ\r\n200 PROT\r\n230 in", &mut context.cx());
+    user.receive(b"\r\n331 x\r\n", &mut context.cx());
+    user.tls_started(true, &mut context.cx());
     let sent = user.output().to_vec();
     assert_eq!(sent, b"AUTH TLS\r\nPBSZ 0\r\n");
-    assert!(lab.counted(crate::meter::Counter::FtpBytesBeforeTls) > 30);
+    assert!(context.counted(crate::meter::Counter::FtpBytesBeforeTls) > 30);
 }
 
 // req RFC1123:4.1.2.12-MUST-3, RFC1123:4.1.2.12-MUST-4
@@ -436,13 +437,13 @@ fn row_83_replies_that_came_before_tls_are_not_heard_after_it() {
 fn a_user_sends_no_telnet_commands_but_synch_and_ip_and_negotiates_nothing() {
     let mut world = world();
     let task = Task::ChangeDirectory(Name::new([b'a', 255, b'b']).unwrap());
-    world.user.run(task, &mut world.lab.cx());
-    let mut said = Vec::new();
+    world.user.run(task, &mut world.context.cx());
+    let mut output = Vec::new();
     for reply in [&b"220 x\r\n"[..], b"331 x\r\n", b"230 x\r\n", b"500 x\r\n", b"250 x\r\n"] {
-        world.user.receive(reply, &mut world.lab.cx());
-        said.extend_from_slice(world.user.output());
+        world.user.receive(reply, &mut world.context.cx());
+        output.extend_from_slice(world.user.output());
         world.user.sent(world.user.output().len());
     }
-    assert!(said.ends_with(b"CWD a\xff\xffb\r\n"));
-    assert_eq!(said.iter().filter(|&&byte| byte >= 240).count(), 2);
+    assert!(output.ends_with(b"CWD a\xff\xffb\r\n"));
+    assert_eq!(output.iter().filter(|&&byte| byte >= 240).count(), 2);
 }

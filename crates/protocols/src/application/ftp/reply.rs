@@ -15,7 +15,8 @@ use core::fmt;
 
 /// Maximum length of a line of a reply in bytes (our choice).
 pub const REPLY_LINE_MAX_BYTES: usize = 8192;
-/// Maximum length of a reply in bytes, all lines (our choice). A directory by STAT may be long.
+/// Maximum length of a reply in bytes, all lines (our choice). The reply to STAT of a directory may
+/// be long.
 pub const REPLY_MAX_BYTES: usize = 1 << 20;
 /// Maximum number of lines of a reply (our choice).
 pub const REPLY_LINES_MAX: usize = 20_000;
@@ -98,7 +99,7 @@ impl fmt::Display for Code {
 /// One reply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Its code.
+    /// Code of the reply.
     pub code: Code,
     /// The text of each line, without codes; at least one line.
     pub lines: Vec<Vec<u8>>,
@@ -174,7 +175,8 @@ pub(super) fn write(code: u16, lines: &[&[u8]], out: &mut Vec<u8>) {
     let digits = [b'0' + digit_of(code / 100), b'0' + digit_of(code / 10), b'0' + digit_of(code)];
     for (number, line) in (1..).zip(lines) {
         // Lines between the first and the last begin with a space, so that none begins with a code.
-        let (is_first, is_last) = (number == 1, number == lines.len());
+        let is_first = number == 1;
+        let is_last = number == lines.len();
         if is_first || is_last {
             out.extend_from_slice(&digits);
             out.push(if is_last { b' ' } else { b'-' });
@@ -251,11 +253,11 @@ impl ReplyReader {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Reply>, ReplyError> {
         while let Some(line) = self.lines.next(input, cx) {
-            let taken = match line {
+            let next_state = match line {
                 Line::Whole(line) => self.take(line),
                 Line::TooLong => Err(ReplyError::TooLong),
             };
-            match taken {
+            match next_state {
                 Ok(None) => {}
                 Ok(Some(reply)) => {
                     cx.meter.count(Counter::FtpRepliesIn);
@@ -271,7 +273,8 @@ impl ReplyReader {
     }
 
     fn take(&mut self, line: Vec<u8>) -> Result<Option<Reply>, ReplyError> {
-        let (code, separator) = (Code::parse(&line), line.get(3).copied());
+        let code = Code::parse(&line);
+        let separator = line.get(3).copied();
         self.len_bytes += line.len();
         let text = || line.get(4..).unwrap_or_default().to_vec();
         let Some(mut reply) = self.reply.take() else {
@@ -309,15 +312,16 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Returns whether a multiline reply is incomplete whose last line looks like its end, except
-    /// for the code.
+    /// Returns whether an incomplete multiline reply ends with a line that looks like the last line
+    /// of a reply but has another code than the first line.
     pub(super) fn has_loose_end(&self) -> bool {
         let last = self.reply.as_ref().and_then(|reply| reply.lines.last());
         let is_end = |line: &Vec<u8>| Code::parse(line).is_some() && line.get(3) == Some(&b' ');
         last.is_some_and(is_end) && self.lines.unfinished_len() == 0
     }
 
-    /// Returns such a reply as it is, with the code that it began with.
+    /// Returns the lines of an incomplete multiline reply as a reply with the code of the first
+    /// line.
     pub(super) fn take_loose(&mut self) -> Option<Reply> {
         self.len_bytes = 0;
         self.reply.take()
@@ -347,10 +351,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(bytes: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
-        let (mut lab, mut reader, mut replies) =
-            (TestContext::default(), ReplyReader::default(), Vec::new());
+        let mut context = TestContext::default();
+        let mut reader = ReplyReader::default();
+        let mut replies = Vec::new();
         for mut piece in bytes.chunks(cut) {
-            while let Some(reply) = reader.next(&mut piece, &mut lab.cx())? {
+            while let Some(reply) = reader.next(&mut piece, &mut context.cx())? {
                 replies.push(reply);
             }
         }
@@ -378,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn a_line_that_is_not_a_reply_is_refused() {
         for bytes in [&b"hello\r\n"[..], b"099 x\r\n", b"700 x\r\n", b"22\r\n", b"220x\r\n"] {
             assert_eq!(read(bytes, 9), Err(ReplyError::Malformed));
         }
@@ -419,7 +424,7 @@ mod tests {
     proptest! {
         // req RFC1123:4.1.2.11-MUST-1
         #[test]
-        fn what_is_written_is_read_again(
+        fn written_values_are_parsed_back(
             replies in prop::collection::vec(
                 (100..700_u16, prop::collection::vec("[ -~é]{0,60}", 1..9)), 1..5
             ),
@@ -451,8 +456,8 @@ mod tests {
             if let Ok(replies) = &whole {
                 for reply in replies {
                     _ = (reply.quoted(), reply.size_in_parentheses());
-                    let told = std::format!("{reply} {reply:?}");
-                    prop_assert!(!told.chars().any(char::is_control));
+                    let formatted = std::format!("{reply} {reply:?}");
+                    prop_assert!(!formatted.chars().any(char::is_control));
                 }
             }
             prop_assert_eq!(read(&bytes, cut), whole);

@@ -226,9 +226,8 @@ impl Representation {
     }
 
     /// Returns whether the file has the same octets on both hosts and on the data connection. In
-    /// that case its size and hash on the remote host are those of the local file, and a transfer
-    /// can be resumed. Each host stores logical bytes of other sizes in its own way
-    /// (RFC 959 §3.1.1.4).
+    /// that case the local and the remote file have the same size and hash, and a transfer can be
+    /// resumed. Each host stores logical bytes of other sizes in its own way (RFC 959 §3.1.1.4).
     #[must_use]
     pub fn keeps_octets(&self) -> bool {
         let is_octets = match self.data_type {
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn words_pass_through_as_they_are_and_may_lie_otherwise_on_the_far_side() {
+    fn words_pass_unchanged_and_may_be_packed_differently_by_the_peer() {
         let words = Type::Local(ByteSize::WORD36);
         let words = Representation { data_type: words, ..Representation::IMAGE };
         assert!(words.passes_through() && !words.keeps_octets());

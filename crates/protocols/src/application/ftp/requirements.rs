@@ -1,36 +1,36 @@
-//! Requirements of RFC 1123 §4.1 that need a test of their own; the others are named next to the
-//! tests that cover them.
+//! Tests of requirements of RFC 1123 §4.1 that no other test covers. Each other requirement is
+//! named next to a test that covers it.
 
 use super::server::*;
-use super::testing::*;
+use super::session_fixture::*;
 use super::user::*;
 use super::*;
 use std::vec::Vec;
 
-fn events(alone: &mut Alone, lines: &str) -> Vec<ServerEvent> {
+fn events(alone: &mut LoneServer, lines: &str) -> Vec<ServerEvent> {
     let mut rest = &[lines.as_bytes(), b"\r\n"].concat()[..];
-    alone.0.server.receive(&mut rest, &mut alone.0.lab.cx());
+    alone.0.server.receive(&mut rest, &mut alone.0.context.cx());
     core::iter::from_fn(|| alone.0.server.event()).collect()
 }
 
 // req RFC1123:4.1.2.6-MUST-1, RFC1123:4.1.2.6-MUST-2
 #[test]
 fn pasv_is_for_one_transfer() {
-    let mut alone = Alone::logged_in(server_settings());
-    assert!(alone.told("PASV").contains("(10,0,0,1,19,136)"));
-    let Alone(world) = &mut alone;
-    assert!(world.server.data_connected(address(PEER), &mut world.lab.cx()));
-    assert!(!world.server.data_connected(address(PEER), &mut world.lab.cx()));
+    let mut alone = LoneServer::logged_in(server_settings());
+    assert!(alone.replies_to("PASV").contains("(10,0,0,1,19,136)"));
+    let LoneServer(world) = &mut alone;
+    assert!(world.server.data_connected(address(PEER), &mut world.context.cx()));
+    assert!(!world.server.data_connected(address(PEER), &mut world.context.cx()));
     let started = |event: &ServerEvent| matches!(event, ServerEvent::Start(_));
-    let opened = |alone: &mut Alone, id| {
-        let Alone(world) = alone;
-        world.server.opened(TransferId(id), Ok(Opened::default()), &mut world.lab.cx());
+    let opened = |alone: &mut LoneServer, id| {
+        let LoneServer(world) = alone;
+        world.server.opened(TransferId(id), Ok(Opened::default()), &mut world.context.cx());
         core::iter::from_fn(|| alone.0.server.event()).collect::<Vec<_>>()
     };
     events(&mut alone, "RETR file");
     assert!(opened(&mut alone, 1).iter().any(started));
-    let Alone(world) = &mut alone;
-    world.server.data_ended(TransferId(1), 0, Ok(()), &mut world.lab.cx());
+    let LoneServer(world) = &mut alone;
+    world.server.data_ended(TransferId(1), 0, Ok(()), &mut world.context.cx());
     events(&mut alone, "RETR file");
     let expected = ServerEvent::Connect(address(PEER));
     assert_eq!(opened(&mut alone, 2), [expected]);
@@ -39,10 +39,10 @@ fn pasv_is_for_one_transfer() {
 // req RFC1123:4.1.2.12-MUST-1
 #[test]
 fn without_port_and_pasv_data_goes_to_the_port_of_the_control_connection() {
-    let mut alone = Alone::logged_in(server_settings());
+    let mut alone = LoneServer::logged_in(server_settings());
     events(&mut alone, "RETR file");
-    let Alone(world) = &mut alone;
-    world.server.opened(TransferId(1), Ok(Opened::default()), &mut world.lab.cx());
+    let LoneServer(world) = &mut alone;
+    world.server.opened(TransferId(1), Ok(Opened::default()), &mut world.context.cx());
     assert_eq!(world.server.event(), Some(ServerEvent::Connect(address(PEER))));
 }
 
@@ -51,7 +51,7 @@ fn without_port_and_pasv_data_goes_to_the_port_of_the_control_connection() {
 fn where_a_read_of_the_connection_ends_says_nothing() {
     let lines = b"USER ann\r\nPASS secret\r\nNOOP\r\nPWD\r\nTYPE I\r\n";
     for cut in 1..lines.len() {
-        let mut alone = Alone::new(server_settings());
+        let mut alone = LoneServer::new(server_settings());
         let codes: Vec<u16> = lines.chunks(cut).flat_map(|piece| alone.hear(piece)).collect();
         assert_eq!(codes, [331, 230, 200, 257, 200], "{cut}");
     }
@@ -70,7 +70,7 @@ fn a_reply_110_counts_whenever_it_comes() {
         offset_bytes: 0,
         allocation_bytes: None,
     };
-    let id = world.user.run(task, &mut world.lab.cx()).unwrap();
+    let id = world.user.run(task, &mut world.context.cx()).unwrap();
     let mut markers = Vec::new();
     for reply in [
         &b"200 I\r\n"[..],
@@ -83,7 +83,7 @@ fn a_reply_110_counts_whenever_it_comes() {
         b"110 MARK 90 = 9\r\n",
         b"226 x\r\n",
     ] {
-        let cx = &mut world.lab.cx();
+        let cx = &mut world.context.cx();
         match reply {
             b"connected" => _ = world.user.data_connected(address("10.0.0.1:5000"), cx),
             b"moved" => world.user.data_ended(id, 90, Ok(()), cx),

@@ -51,7 +51,8 @@ impl Timestamp {
     #[must_use]
     pub fn civil(self) -> Civil {
         let seconds = self.seconds.clamp(-62_167_219_200, 253_402_300_799);
-        let (days, of_day) = (seconds.div_euclid(SECONDS_A_DAY), seconds.rem_euclid(SECONDS_A_DAY));
+        let days = seconds.div_euclid(SECONDS_A_DAY);
+        let of_day = seconds.rem_euclid(SECONDS_A_DAY);
         let (year, month, day) = date_of(days);
         let small = |number: i64| u8::try_from(number).unwrap_or(0);
         Civil {
@@ -70,7 +71,8 @@ impl Timestamp {
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut halves = text.splitn(2, |&byte| byte == b'.');
-        let (whole, fraction) = (halves.next()?, halves.next());
+        let whole = halves.next()?;
+        let fraction = halves.next();
         if !whole.iter().all(u8::is_ascii_digit) {
             return None;
         }
@@ -136,7 +138,8 @@ fn days_in(year: i64, month: u8) -> u8 {
 /// year.
 fn days_from_1970(year: i64, month: u8, day: u8) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
     let from_march = (i64::from(month) + 9) % 12;
     let of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
@@ -144,7 +147,8 @@ fn days_from_1970(year: i64, month: u8, day: u8) -> i64 {
 
 fn date_of(days: i64) -> (i64, u8, u8) {
     let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
@@ -178,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
+        fn written_values_are_parsed_back(
             seconds in -62_167_219_200_i64..253_402_300_799, nanos in 0..1_000_000_000_u32
         ) {
             let moment = Timestamp { seconds, nanos };

@@ -111,21 +111,21 @@ impl fmt::Display for Command {
     }
 }
 
-/// One end of the connection, seen from this end. Every option exists once for each. RFC 1143 names
-/// the sides us and him.
+/// One end of the connection. Every option exists once for each end. RFC 1143 calls the local side
+/// us and the remote side him; the printed form keeps these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The local end performs the option: it sends WILL and WONT, the peer sends DO and DONT.
-    Us,
+    Local,
     /// The peer performs the option: it sends WILL and WONT, the local end sends DO and DONT.
-    Him,
+    Remote,
 }
 
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Us => "us",
-            Self::Him => "him",
+            Self::Local => "us",
+            Self::Remote => "him",
         })
     }
 }
@@ -158,20 +158,20 @@ impl Verb {
     /// Returns the verb that the local end sends about an option of `side`.
     pub(super) const fn ours(side: Side, enable: bool) -> Self {
         match (side, enable) {
-            (Side::Us, true) => Self::Will,
-            (Side::Us, false) => Self::Wont,
-            (Side::Him, true) => Self::Do,
-            (Side::Him, false) => Self::Dont,
+            (Side::Local, true) => Self::Will,
+            (Side::Local, false) => Self::Wont,
+            (Side::Remote, true) => Self::Do,
+            (Side::Remote, false) => Self::Dont,
         }
     }
 
     /// Returns the side that a received verb refers to, and whether the option is to be enabled.
     pub(super) const fn about(self) -> (Side, bool) {
         match self {
-            Self::Will => (Side::Him, true),
-            Self::Wont => (Side::Him, false),
-            Self::Do => (Side::Us, true),
-            Self::Dont => (Side::Us, false),
+            Self::Will => (Side::Remote, true),
+            Self::Wont => (Side::Remote, false),
+            Self::Do => (Side::Local, true),
+            Self::Dont => (Side::Local, false),
         }
     }
 
@@ -322,21 +322,24 @@ impl OptionSet {
     /// Returns the set with `option` added.
     #[must_use]
     pub const fn with(self, option: OptionCode) -> Self {
-        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        let Self([low, high]) = self;
+        let (low_bit, high_bit) = Self::bits(option);
         Self([low | low_bit, high | high_bit])
     }
 
     /// Returns the set with `option` removed.
     #[must_use]
     pub const fn without(self, option: OptionCode) -> Self {
-        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        let Self([low, high]) = self;
+        let (low_bit, high_bit) = Self::bits(option);
         Self([low & !low_bit, high & !high_bit])
     }
 
     /// Returns whether the set contains `option`.
     #[must_use]
     pub const fn contains(self, option: OptionCode) -> bool {
-        let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
+        let Self([low, high]) = self;
+        let (low_bit, high_bit) = Self::bits(option);
         low & low_bit != 0 || high & high_bit != 0
     }
 

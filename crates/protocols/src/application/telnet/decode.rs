@@ -34,13 +34,13 @@ pub(super) enum Item<'a> {
 pub(super) struct Decoder {
     state: State,
     /// The options whose subnegotiations are kept.
-    heard: OptionSet,
+    accepted_options: OptionSet,
     /// The option and the content, with each doubled IAC reduced to one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
     /// Whether CR LF is decoded as CR, the code of the line-end key on a terminal of the server.
     joins_lines: bool,
-    /// Number of LFs omitted for this reason since [`Decoder::take_joined`] was last called.
+    /// Number of LFs omitted after a CR since [`Decoder::take_joined`] was last called.
     joined: usize,
     /// Whether a run continues after CR LF, for callers that only display text.
     runs_over_lines: bool,
@@ -50,7 +50,8 @@ pub(super) struct Decoder {
 enum State {
     #[default]
     Data,
-    /// The last byte was a CR in NVT: a NUL after it is dropped, and an LF may be.
+    /// The last byte was a CR in NVT. The next byte is dropped if it is a NUL, or an LF with
+    /// `joins_lines`.
     AfterCr,
     AfterIac,
     AfterVerb(Verb),
@@ -59,11 +60,12 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(heard: OptionSet, joins_lines: bool) -> Self {
-        let (state, subnegotiation) = (State::Data, Vec::new());
+    pub(super) fn new(accepted_options: OptionSet, joins_lines: bool) -> Self {
+        let state = State::Data;
+        let subnegotiation = Vec::new();
         Self {
             state,
-            heard,
+            accepted_options,
             subnegotiation,
             is_too_long: false,
             joins_lines,
@@ -88,12 +90,14 @@ impl Decoder {
             let (&first, rest) = input.split_first()?;
             match core::mem::take(&mut self.state) {
                 State::Data if first == IAC => {
-                    (self.state, *input) = (State::AfterIac, rest);
+                    self.state = State::AfterIac;
+                    *input = rest;
                 }
                 State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
                 State::AfterCr if first == NUL => *input = rest,
                 State::AfterCr if first == LF && self.joins_lines => {
-                    (*input, self.joined) = (rest, self.joined + 1);
+                    *input = rest;
+                    self.joined += 1;
                 }
                 State::AfterCr => {}
                 // The second of two IACs is the first byte of a run.
@@ -129,7 +133,8 @@ impl Decoder {
         Some((OptionCode(option), content))
     }
 
-    /// Splits a run of data off the input; its first `known` bytes are data whatever their values.
+    /// Splits a run of data off the input; the first `known` bytes of the input are data, whatever
+    /// their values.
     fn run<'a>(&mut self, input: &mut &'a [u8], known: usize, is_binary: bool) -> &'a [u8] {
         let end = if is_binary {
             let searched = input.get(known..).unwrap_or_default();
@@ -160,8 +165,8 @@ impl Decoder {
                     self.state = State::AfterCr;
                     return end;
                 }
-                // RFC 854 does not define a bare CR; implementations that send it mean it, so it is
-                // kept.
+                // RFC 854 does not define a bare CR. Implementations send it intentionally, so it
+                // is kept.
                 Some(_) => {}
             }
         }
@@ -196,7 +201,7 @@ impl Decoder {
 
     fn keep(&mut self, content: &[u8]) {
         let limit = match self.subnegotiation.first().or(content.first()) {
-            Some(&option) if self.heard.contains(OptionCode(option)) => {
+            Some(&option) if self.accepted_options.contains(OptionCode(option)) => {
                 1 + option::content_max_bytes(OptionCode(option))
             }
             _ => 1,

@@ -47,7 +47,7 @@ pub enum Event<'a> {
     /// The answer to a timing mark that the local end requested: the peer has read all data sent
     /// before it (RFC 860).
     TimingMark {
-        /// Whether the answer was WILL. A WONT marks its place in the stream just as well.
+        /// Whether the answer was WILL. A WONT marks its position in the stream too.
         agreed: bool,
     },
     /// Size of the user's window, for a server; 0 means unknown.
@@ -72,7 +72,7 @@ pub enum Event<'a> {
     FlowControl(FlowControl),
     /// X display of the user, for a server: graphic ASCII, not to be trusted.
     XDisplayLocation(String),
-    /// Variables of the user's environment, for a server: only those that were requested. Their
+    /// Variables of the user's environment, for a server: only variables that were requested. The
     /// values are chosen by the user and must never become arguments of a program.
     Environment(Vec<EnvironmentVariable>),
     /// Result of the negotiation of a character set (RFC 2066).
@@ -81,8 +81,8 @@ pub enum Event<'a> {
     Linemode(LinemodeEvent),
     /// An event of a serial port (RFC 2217).
     ComPort(Box<ComPortEvent>),
-    /// The stream is TLS from here on. The rest of the input is not Telnet: pass it to TLS after
-    /// the last of the output, and use a new Telnet engine inside TLS.
+    /// The stream is TLS from here on. Send the remaining output, then pass the rest of the input,
+    /// which is not Telnet, to TLS. Use a new Telnet engine inside TLS.
     StartTls,
     /// The input is compressed from here on: pass it through a
     /// [`Decompressor`](super::option::compression::Decompressor) first.
@@ -93,8 +93,8 @@ pub enum Event<'a> {
     Msdp(Vec<MsdpVariable>),
     /// MSSP variables of a MUD server, for a user.
     Mssp(Vec<MsspVariable>),
-    /// All data received before this event includes the effect of that many bytes of data sent, as
-    /// [`Telnet::sent_position`](super::Telnet::sent_position) counts them, for a user.
+    /// For a user: number of sent data bytes whose effect is included in the data received before
+    /// this event, as counted by [`Telnet::sent_position`](super::Telnet::sent_position).
     EchoAcknowledged(u64),
     /// The options that the peer considers enabled, each with the side that performs it (RFC 859).
     Status(Vec<(Side, OptionCode)>),

@@ -16,7 +16,7 @@ use core::fmt;
 const RECORDS_MAX: usize = 1024;
 
 /// Maximum number of characters displayed of a subnegotiation (our choice).
-const WORDS_MAX: usize = 400;
+const DESCRIPTION_MAX: usize = 400;
 
 /// Direction of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,12 +43,12 @@ pub struct Negotiated {
     /// Direction of the message.
     pub direction: Direction,
     /// Content of the message.
-    pub what: Said,
+    pub content: RecordContent,
 }
 
 /// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RecordContent {
     /// A command.
     Command(Command),
     /// An undefined command, by its code.
@@ -61,7 +61,7 @@ pub enum Said {
         option: OptionCode,
         /// Side that would perform the option.
         side: Side,
-        /// Side that made the request which this command is or answers.
+        /// Side that made the request. This command is the request itself or the answer to it.
         asked_by: Side,
         /// State of the option before.
         before: OptionState,
@@ -79,26 +79,26 @@ pub enum Said {
         /// State of the option on the peer's side.
         him: OptionState,
         /// Content in readable form, with bytes from the wire escaped.
-        words: String,
+        description: String,
     },
 }
 
 impl fmt::Display for Negotiated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.direction)?;
-        match &self.what {
-            Said::Command(command) => command.fmt(f),
-            Said::UnknownCommand(code) => write!(f, "command {code}, which means nothing"),
-            Said::Negotiation { verb, option, side, asked_by, before, after } => {
+        match &self.content {
+            RecordContent::Command(command) => command.fmt(f),
+            RecordContent::UnknownCommand(code) => write!(f, "undefined command {code}"),
+            RecordContent::Negotiation { verb, option, side, asked_by, before, after } => {
                 write!(f, "{verb} {option} ({side}: {before}")?;
                 if before != after {
                     write!(f, " -> {after}")?;
                 }
                 write!(f, ", asked by {asked_by})")
             }
-            Said::Skipped(option) => write!(f, "SB {option}, skipped unread"),
-            Said::Subnegotiation { option, us, him, words } => {
-                write!(f, "SB {option} {words} (us: {us}, him: {him})")
+            RecordContent::Skipped(option) => write!(f, "SB {option}, skipped unread"),
+            RecordContent::Subnegotiation { option, us, him, description } => {
+                write!(f, "SB {option} {description} (us: {us}, him: {him})")
             }
         }
     }
@@ -124,28 +124,28 @@ impl Inspector {
         self.records.pop_front()
     }
 
-    /// Adds a record. Returns whether an older one was dropped for it.
-    pub(super) fn record(&mut self, direction: Direction, what: Said) -> bool {
+    /// Adds a record. Returns whether the oldest record was dropped to make space.
+    pub(super) fn record(&mut self, direction: Direction, content: RecordContent) -> bool {
         let is_full = self.records.len() >= RECORDS_MAX;
         if is_full {
             self.records.pop_front();
         }
-        self.records.push_back(Negotiated { direction, what });
+        self.records.push_back(Negotiated { direction, content });
         is_full
     }
 }
 
 /// Formats a subnegotiation.
-pub(super) fn subnegotiation(row: OptionRow, content: &[u8]) -> Said {
+pub(super) fn subnegotiation(row: OptionRow, bytes: &[u8]) -> RecordContent {
     let OptionRow { option, us, him } = row;
-    let words = match Message::parse(option, content) {
+    let description = match Message::parse(option, bytes) {
         Some(message) => format!("{message}"),
-        None => format!("\"{}\"", content.get(..WORDS_MAX).unwrap_or(content).escape_ascii()),
+        None => format!("\"{}\"", bytes.get(..DESCRIPTION_MAX).unwrap_or(bytes).escape_ascii()),
     };
-    let end = words.char_indices().nth(WORDS_MAX).map(|(at, _)| at);
-    let words = match end.and_then(|end| words.get(..end)) {
+    let end = description.char_indices().nth(DESCRIPTION_MAX).map(|(at, _)| at);
+    let description = match end.and_then(|end| description.get(..end)) {
         Some(start) => format!("{start}..."),
-        None => words,
+        None => description,
     };
-    Said::Subnegotiation { option, us, him, words }
+    RecordContent::Subnegotiation { option, us, him, description }
 }

@@ -47,17 +47,17 @@ mod subnegotiation;
 mod synch;
 
 #[cfg(test)]
-mod attacks;
-#[cfg(test)]
 mod option_tests;
 #[cfg(test)]
 mod requirements;
+#[cfg(test)]
+mod telnet_attacks;
 #[cfg(test)]
 mod tests;
 
 pub use command::{Command, OptionCode, OptionSet, Side, Verb};
 pub use event::Event;
-pub use inspector::{Direction, Negotiated, Said};
+pub use inspector::{Direction, Negotiated, RecordContent};
 pub use option::OptionRow;
 pub use option::charset::CharsetOutcome;
 pub use option::com_port::{ComPortCommand, ComPortEvent, Control};
@@ -86,16 +86,17 @@ use option::Options;
 use option::charset::Charsets;
 use option::com_port::ComPort;
 use option::echo_acknowledgment::Acknowledger;
-use option::environment::{Asked, Told};
+use option::environment::{OfferedVariables, RequestedNames};
 use option::start_tls::Progress;
-use option::terminal_type::{Asker, Names};
+use option::terminal_type::{Names, TerminalTypeQuery};
 use output::Output;
 use synch::Synch;
 
 /// Reason why an option was not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskError {
-    /// The side cannot perform the option in this role, or the request is not valid for it.
+    /// The side cannot perform the option in this role, or the request is not valid for this
+    /// option.
     NotSupported,
     /// The option already has the requested state.
     AlreadySo,
@@ -146,14 +147,14 @@ struct User {
     window: (u16, u16),
     speed: (u32, u32),
     display: String,
-    environment: Told,
+    environment: OfferedVariables,
 }
 
 /// Information that a server requests.
 #[derive(Debug)]
 struct Server {
-    terminal_types: Asker,
-    environment: Asked,
+    terminal_types: TerminalTypeQuery,
+    environment: RequestedNames,
 }
 
 impl Telnet {
@@ -167,7 +168,7 @@ impl Telnet {
             window: settings.window,
             speed: settings.terminal_speed,
             display: settings.display.clone(),
-            environment: Told::new(&settings.environment),
+            environment: OfferedVariables::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, false);
         // An empty display is not sent.
@@ -187,15 +188,15 @@ impl Telnet {
     #[must_use]
     pub fn server(settings: &ServerSettings) -> Self {
         let server = Server {
-            terminal_types: Asker::new(settings.terminal_types_max),
-            environment: Asked::new(&settings.environment),
+            terminal_types: TerminalTypeQuery::new(settings.terminal_types_max),
+            environment: RequestedNames::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, true);
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            decoder: Decoder::new(settings.allows, settings.hears_lines_as_cr),
+            decoder: Decoder::new(settings.allows, settings.newline_to_cr),
             ..Self::new(Role::Server(Box::new(server)), settings.allows, charsets)
         }
     }
@@ -234,16 +235,16 @@ impl Telnet {
         if self.tls == Progress::Started {
             return None;
         }
-        let left = cx.meter.enter(Account::Telnet);
+        let caller = cx.meter.enter(Account::Telnet);
         let event = self.next_event(input, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         event
     }
 
     fn next_event<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         loop {
             // The peer sends BINARY until it has sent WONT, whatever the local end requested.
-            let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
+            let is_binary = self.is_enabled(Side::Remote, OptionCode::BINARY);
             let item = self.decoder.next(input, is_binary);
             let joined = self.decoder.take_joined();
             if joined > 0 {
@@ -266,7 +267,7 @@ impl Telnet {
                 Item::SubnegotiationTooLong => {
                     cx.meter.count(Counter::TelnetSubnegotiationsTooLong);
                     if let Some((option, _)) = self.decoder.subnegotiation() {
-                        self.inspect(Direction::Received, || Said::Skipped(option), cx);
+                        self.inspect(Direction::Received, || RecordContent::Skipped(option), cx);
                     }
                     None
                 }
@@ -306,23 +307,24 @@ impl Telnet {
             cx.meter.add(Counter::TelnetOutputRefused, data.len() as u64);
             return 0;
         }
-        let left = cx.meter.enter(Account::Telnet);
+        let caller = cx.meter.enter(Account::Telnet);
         // RFC 854: an option that the local end is disabling ends in the stream at its WONT.
-        let is_binary = self.is_in_force(Side::Us, OptionCode::BINARY);
+        let is_binary = self.is_in_force(Side::Local, OptionCode::BINARY);
         let taken = self.output.put_data(data, (!is_binary).then_some(self.end_of_line));
         cx.meter.work(Work::TelnetByte, taken);
         cx.meter.add(Counter::TelnetOutputRefused, (data.len() - taken) as u64);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         taken
     }
 
-    /// Queues a command. Returns whether it fit into the queue.
+    /// Queues a command. Returns whether the command fit into the queue.
     ///
-    /// [`Command::DataMark`] is sent as a Synch: all queued bytes up to it become urgent data.
+    /// [`Command::DataMark`] is sent as a Synch: all queued bytes up to and including the data mark
+    /// become urgent data.
     pub fn command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
         let has_room = self.put(&[IAC, command.code()], Counter::TelnetCommandsOut, cx);
         if has_room {
-            self.inspect(Direction::Sent, || Said::Command(command), cx);
+            self.inspect(Direction::Sent, || RecordContent::Command(command), cx);
         }
         if has_room && command == Command::DataMark {
             self.output.mark_urgent();
@@ -332,14 +334,14 @@ impl Telnet {
 
     /// Queues a command followed by a Synch, whose data mark ends the urgent data (RFC 1123
     /// §3.2.4): the peer acts on the command without reading the data that precedes it. Returns
-    /// whether there was room for both.
+    /// whether both fit into the queue.
     pub fn urgent_command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
         let mark = Command::DataMark;
         let bytes = [IAC, command.code(), IAC, mark.code()];
         let has_room = self.put(&bytes, Counter::TelnetCommandsOut, cx);
         if has_room {
-            self.inspect(Direction::Sent, || Said::Command(command), cx);
-            self.inspect(Direction::Sent, || Said::Command(mark), cx);
+            self.inspect(Direction::Sent, || RecordContent::Command(command), cx);
+            self.inspect(Direction::Sent, || RecordContent::Command(mark), cx);
             self.output.mark_urgent();
         }
         has_room
@@ -353,7 +355,7 @@ impl Telnet {
 
     /// Returns how many bytes from the start of [`Telnet::output`] are sent as urgent data.
     ///
-    /// The last of them is the data mark, which the urgent pointer points to.
+    /// The last urgent byte is the data mark, to which the urgent pointer points.
     #[must_use]
     pub fn urgent_mark(&self) -> Option<usize> {
         self.output.urgent()
@@ -387,7 +389,7 @@ impl Telnet {
     /// Returns whether typed characters are to be echoed locally, because the peer does not echo.
     #[must_use]
     pub fn echoes_locally(&self) -> bool {
-        !self.is_enabled(Side::Him, OptionCode::ECHO)
+        !self.is_enabled(Side::Remote, OptionCode::ECHO)
     }
 
     /// Returns whether all requests have been answered, except timing marks and status.
@@ -410,7 +412,7 @@ impl Telnet {
     /// Returns the agreed parameters of line editing, if LINEMODE is enabled (RFC 1184).
     #[must_use]
     pub fn linemode(&self) -> Option<&Linemode> {
-        let side = if self.is_user() { Side::Us } else { Side::Him };
+        let side = if self.is_user() { Side::Local } else { Side::Remote };
         self.is_enabled(side, OptionCode::LINEMODE).then_some(&self.linemode)
     }
 
@@ -437,8 +439,8 @@ impl Telnet {
     /// Call it after passing all output of the application to [`Telnet::send`].
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let Some(content) = self.acknowledger.due(cx.now) else { return };
-        if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
-            self.say_more(OptionCode::ECHO_ACKNOWLEDGMENT, &content, cx);
+        if self.is_in_force(Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) {
+            self.send_subnegotiation(OptionCode::ECHO_ACKNOWLEDGMENT, &content, cx);
         }
     }
 
@@ -469,17 +471,17 @@ impl Telnet {
     fn on_command(&mut self, code: u8, cx: &mut Cx<'_>) -> Option<Event<'static>> {
         let Some(command) = Command::from_code(code) else {
             cx.meter.count(Counter::TelnetCommandsUnknown);
-            self.inspect(Direction::Received, || Said::UnknownCommand(code), cx);
+            self.inspect(Direction::Received, || RecordContent::UnknownCommand(code), cx);
             return None;
         };
         cx.meter.count(Counter::TelnetCommandsIn);
-        self.inspect(Direction::Received, || Said::Command(command), cx);
+        self.inspect(Direction::Received, || RecordContent::Command(command), cx);
         match command {
             Command::DataMark => self.synch.data_mark(),
-            // RFC 854: these two commands edit the data and are discarded with it.
+            // RFC 854: these two commands edit the data and are discarded together with the data.
             Command::EraseCharacter | Command::EraseLine if self.is_discarding() => return None,
             // RFC 858: with SUPPRESS-GO-AHEAD in effect, GA is no operation.
-            Command::GoAhead if self.is_enabled(Side::Him, OptionCode::SUPPRESS_GO_AHEAD) => {
+            Command::GoAhead if self.is_enabled(Side::Remote, OptionCode::SUPPRESS_GO_AHEAD) => {
                 return None;
             }
             // RFC 1123 §3.2.4: a server answers AO with a Synch, which clears the path to the user.
@@ -508,8 +510,13 @@ impl Telnet {
     }
 
     /// Adds a record if the inspector is on.
-    fn inspect(&mut self, direction: Direction, said: impl FnOnce() -> Said, cx: &mut Cx<'_>) {
-        if self.inspector.is_on() && self.inspector.record(direction, said()) {
+    fn inspect(
+        &mut self,
+        direction: Direction,
+        content: impl FnOnce() -> RecordContent,
+        cx: &mut Cx<'_>,
+    ) {
+        if self.inspector.is_on() && self.inspector.record(direction, content()) {
             cx.meter.count(Counter::TelnetRecordsDropped);
         }
     }

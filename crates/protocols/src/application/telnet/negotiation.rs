@@ -1,7 +1,7 @@
 //! WILL, WONT, DO and DONT: requests, answers, and the effects of a change.
 
 use super::command::{IAC, Verb};
-use super::inspector::{Direction, Said};
+use super::inspector::{Direction, RecordContent};
 use super::option::com_port::ComPort;
 use super::option::start_tls::Progress;
 use super::option::{self, terminal_speed};
@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 /// Maximum number of refusals sent in one session (our choice).
 ///
 /// Every option can be offered and requested twice within this limit. The Q method ends every loop
-/// except that of a peer that repeats a refused request; this limit ends that one by not answering.
+/// except one: a peer may repeat a refused request indefinitely. Beyond this limit, such requests
+/// are not answered.
 pub(super) const REFUSALS_MAX: u16 = 1024;
 
 /// Maximum number of answers sent in one session, including refusals (our choice).
@@ -32,26 +33,26 @@ impl Telnet {
             return;
         }
         // START_TLS is first, since agreements before TLS are void.
-        let tls = (if self.is_user() { Side::Us } else { Side::Him }, OptionCode::START_TLS);
+        let tls = (if self.is_user() { Side::Local } else { Side::Remote }, OptionCode::START_TLS);
         if self.options.allowed().contains(OptionCode::START_TLS) {
             _ = self.ask(tls.0, tls.1, true, cx);
         }
         let (wanted, usual) = match self.role {
             Role::User(_) => (
                 [
-                    (Side::Us, OptionCode::TERMINAL_TYPE),
-                    (Side::Us, OptionCode::NAWS),
-                    (Side::Him, OptionCode::SUPPRESS_GO_AHEAD),
-                    (Side::Us, OptionCode::SUPPRESS_GO_AHEAD),
+                    (Side::Local, OptionCode::TERMINAL_TYPE),
+                    (Side::Local, OptionCode::NAWS),
+                    (Side::Remote, OptionCode::SUPPRESS_GO_AHEAD),
+                    (Side::Local, OptionCode::SUPPRESS_GO_AHEAD),
                 ],
                 UserSettings::OPTIONS,
             ),
             Role::Server(_) => (
                 [
-                    (Side::Us, OptionCode::ECHO),
-                    (Side::Us, OptionCode::SUPPRESS_GO_AHEAD),
-                    (Side::Him, OptionCode::TERMINAL_TYPE),
-                    (Side::Him, OptionCode::NAWS),
+                    (Side::Local, OptionCode::ECHO),
+                    (Side::Local, OptionCode::SUPPRESS_GO_AHEAD),
+                    (Side::Remote, OptionCode::TERMINAL_TYPE),
+                    (Side::Remote, OptionCode::NAWS),
                 ],
                 ServerSettings::OPTIONS,
             ),
@@ -60,13 +61,14 @@ impl Telnet {
             // An error means that the peer's earlier request has already been accepted.
             _ = self.ask(side, option, true, cx);
         }
-        let (is_user, allowed) = (self.is_user(), self.options.allowed());
+        let is_user = self.is_user();
+        let allowed = self.options.allowed();
         for option in option::known() {
             // A user does not request options that only a server performs.
             if let Some(side) = option::only_side(is_user, option)
                 && allowed.contains(option)
                 && !usual.contains(option)
-                && (!is_user || side == Side::Us)
+                && (!is_user || side == Side::Local)
                 // RFC 2217: the user offers COM-PORT-OPTION. Some users take a DO for the answer to
                 // a WILL that they then never send.
                 && (is_user || option != OptionCode::COM_PORT)
@@ -92,7 +94,7 @@ impl Telnet {
         enable: bool,
         cx: &mut Cx<'_>,
     ) -> Result<(), AskError> {
-        if (side, option, enable) == (Side::Him, OptionCode::TIMING_MARK, true) {
+        if (side, option, enable) == (Side::Remote, OptionCode::TIMING_MARK, true) {
             return self.ask_timing_mark(cx);
         }
         if !self.options.allows(side, option) {
@@ -100,11 +102,11 @@ impl Telnet {
         }
         let before = self.options.state(side, option);
         let mut after = before;
-        if let Some(said) = after.ask(enable)? {
-            if !self.say(side, option, said, cx) {
+        if let Some(answer) = after.ask(enable)? {
+            if !self.send_verb(side, option, answer, cx) {
                 return Err(AskError::OutputFull);
             }
-            self.inspect_sent(side, option, said, Side::Us, (before, after), cx);
+            self.inspect_sent(side, option, answer, Side::Local, (before, after), cx);
         }
         self.options.set_state(side, option, after);
         Ok(())
@@ -124,16 +126,18 @@ impl Telnet {
         let before = self.options.state(side, option);
         let mut after = before;
         let step = after.receive(enable, self.options.allows(side, option));
-        let asked_by = if before.is_settled() { Side::Him } else { Side::Us };
-        let negotiation = Said::Negotiation { verb, option, side, asked_by, before, after };
+        let asked_by = if before.is_settled() { Side::Remote } else { Side::Local };
+        let negotiation =
+            RecordContent::Negotiation { verb, option, side, asked_by, before, after };
         self.inspect(Direction::Received, || negotiation, cx);
         if step.outcome == Outcome::RefusedByUs {
             return self.refuse(side, option, cx);
         }
         if let Some(answer) = step.answer {
             self.answers_left = self.answers_left.checked_sub(1)?;
-            if !self.say(side, option, answer, cx) {
-                // No room for the answer, because the peer does not read: its request is ignored.
+            if !self.send_verb(side, option, answer, cx) {
+                // The queue has no space for the answer, because the peer does not read. The
+                // request is ignored.
                 return None;
             }
             self.inspect_sent(side, option, answer, asked_by, (after, after), cx);
@@ -162,9 +166,9 @@ impl Telnet {
         cx.meter.count(Counter::TelnetOptionsRefused);
         let left = self.refusals_left.checked_sub(1)?;
         self.refusals_left = left;
-        if self.say(side, option, false, cx) {
+        if self.send_verb(side, option, false, cx) {
             let no = OptionState::No;
-            self.inspect_sent(side, option, false, Side::Him, (no, no), cx);
+            self.inspect_sent(side, option, false, Side::Remote, (no, no), cx);
         }
         let has_reason = matches!(option, OptionCode::AUTHENTICATION | OptionCode::ENCRYPT);
         has_reason.then_some(Event::Declined { side, option })
@@ -176,19 +180,20 @@ impl Telnet {
             return;
         }
         for content in self.opening(side, option) {
-            self.say_more(option, &content, cx);
+            self.send_subnegotiation(option, &content, cx);
         }
         match (side, option) {
             (_, OptionCode::START_TLS) => {
-                let follows = self.say_more(OptionCode::START_TLS, &start_tls::follows(), cx);
+                let follows =
+                    self.send_subnegotiation(OptionCode::START_TLS, &start_tls::follows(), cx);
                 self.tls = if follows { Progress::WeFollow } else { Progress::Clear };
             }
-            (Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
+            (Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
             // The server compresses its output with COMPRESS2, and the user with COMPRESS3.
-            (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3) => {
+            (Side::Local, OptionCode::COMPRESS2) | (Side::Remote, OptionCode::COMPRESS3) => {
                 self.begin_compression(option, cx);
             }
-            (Side::Him, OptionCode::COMPRESS2) | (Side::Us, OptionCode::COMPRESS3) => {
+            (Side::Remote, OptionCode::COMPRESS2) | (Side::Local, OptionCode::COMPRESS3) => {
                 self.awaits_compression = true;
             }
             _ => {}
@@ -199,19 +204,21 @@ impl Telnet {
     fn opening(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
         let one = |content: &[u8]| Vec::from([content.to_vec()]);
         match (&mut self.role, side, option) {
-            (Role::User(user), Side::Us, OptionCode::NAWS) => one(&naws::is(user.window)),
-            (Role::User(user), Side::Us, OptionCode::TERMINAL_TYPE) => {
+            (Role::User(user), Side::Local, OptionCode::NAWS) => one(&naws::is(user.window)),
+            (Role::User(user), Side::Local, OptionCode::TERMINAL_TYPE) => {
                 user.names.restart();
                 Vec::new()
             }
-            (Role::Server(server), Side::Him, OptionCode::TERMINAL_TYPE) => {
+            (Role::Server(server), Side::Remote, OptionCode::TERMINAL_TYPE) => {
                 one(&server.terminal_types.first())
             }
-            (Role::Server(_), Side::Him, OptionCode::TERMINAL_SPEED) => {
+            (Role::Server(_), Side::Remote, OptionCode::TERMINAL_SPEED) => {
                 one(&terminal_speed::send())
             }
-            (Role::Server(_), Side::Him, OptionCode::X_DISPLAY_LOCATION) => one(&display::send()),
-            (Role::Server(server), Side::Him, OptionCode::NEW_ENVIRON) => {
+            (Role::Server(_), Side::Remote, OptionCode::X_DISPLAY_LOCATION) => {
+                one(&display::send())
+            }
+            (Role::Server(server), Side::Remote, OptionCode::NEW_ENVIRON) => {
                 server.environment.requests()
             }
             (_, _, OptionCode::LINEMODE) => self.linemode.begin().into_iter().collect(),
@@ -221,7 +228,7 @@ impl Telnet {
 
     fn on_disabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
         match (side, option) {
-            (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3)
+            (Side::Local, OptionCode::COMPRESS2) | (Side::Remote, OptionCode::COMPRESS3)
                 if self.compresses_by == Some(option) =>
             {
                 self.compresses_by = None;
@@ -229,7 +236,7 @@ impl Telnet {
                     cx.meter.count(Counter::TelnetOutputRefused);
                 }
             }
-            (Side::Him, OptionCode::COMPRESS2) | (Side::Us, OptionCode::COMPRESS3) => {
+            (Side::Remote, OptionCode::COMPRESS2) | (Side::Local, OptionCode::COMPRESS3) => {
                 self.awaits_compression = false;
             }
             (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
@@ -242,7 +249,7 @@ impl Telnet {
     /// Announces that the following output is compressed, and marks the position.
     fn begin_compression(&mut self, option: OptionCode, cx: &mut Cx<'_>) {
         // Nested compression is not supported.
-        if self.output.will_be_compressed() || !self.say_more(option, &[], cx) {
+        if self.output.will_be_compressed() || !self.send_subnegotiation(option, &[], cx) {
             return;
         }
         if self.output.put_turn() {
@@ -253,27 +260,28 @@ impl Telnet {
     /// Sends DO TIMING-MARK (RFC 860).
     fn ask_timing_mark(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let awaited = self.timing_marks_awaited.checked_add(1).ok_or(AskError::AlreadyAsked)?;
-        if !self.say(Side::Him, OptionCode::TIMING_MARK, true, cx) {
+        if !self.send_verb(Side::Remote, OptionCode::TIMING_MARK, true, cx) {
             return Err(AskError::OutputFull);
         }
-        self.inspect_mark(Direction::Sent, Verb::Do, Side::Us, cx);
+        self.inspect_mark(Direction::Sent, Verb::Do, Side::Local, cx);
         self.timing_marks_awaited = awaited;
         Ok(())
     }
 
-    /// Processes a command about TIMING-MARK, which marks a place and has no state (RFC 860).
+    /// Processes a command about TIMING-MARK, which marks a position in the stream and has no state
+    /// (RFC 860).
     fn on_timing_mark(&mut self, verb: Verb, cx: &mut Cx<'_>) -> Option<Event<'static>> {
         let asked_by = match verb {
-            Verb::Do | Verb::Dont => Side::Him,
-            Verb::Will | Verb::Wont => Side::Us,
+            Verb::Do | Verb::Dont => Side::Remote,
+            Verb::Will | Verb::Wont => Side::Local,
         };
         self.inspect_mark(Direction::Received, verb, asked_by, cx);
         match verb {
-            // All earlier data has been passed to the caller, whose answers are queued before this
-            // one.
+            // All earlier data has been passed to the caller, and the caller's answers are queued
+            // before the answer to the timing mark.
             Verb::Do => {
-                if self.say(Side::Us, OptionCode::TIMING_MARK, true, cx) {
-                    self.inspect_mark(Direction::Sent, Verb::Will, Side::Him, cx);
+                if self.send_verb(Side::Local, OptionCode::TIMING_MARK, true, cx) {
+                    self.inspect_mark(Direction::Sent, Verb::Will, Side::Remote, cx);
                 }
                 None
             }
@@ -291,7 +299,7 @@ impl Telnet {
         self.options.state(side, option) == OptionState::Yes
     }
 
-    fn say(&mut self, side: Side, option: OptionCode, enable: bool, cx: &mut Cx<'_>) -> bool {
+    fn send_verb(&mut self, side: Side, option: OptionCode, enable: bool, cx: &mut Cx<'_>) -> bool {
         let verb = Verb::ours(side, enable);
         self.put(&[IAC, verb.code(), option.0], Counter::TelnetNegotiationsOut, cx)
     }
@@ -306,15 +314,17 @@ impl Telnet {
         cx: &mut Cx<'_>,
     ) {
         let verb = Verb::ours(side, enable);
-        let said = || Said::Negotiation { verb, option, side, asked_by, before, after };
-        self.inspect(Direction::Sent, said, cx);
+        let content = || RecordContent::Negotiation { verb, option, side, asked_by, before, after };
+        self.inspect(Direction::Sent, content, cx);
     }
 
     fn inspect_mark(&mut self, direction: Direction, verb: Verb, asked_by: Side, cx: &mut Cx<'_>) {
-        let (before, after, option) = (OptionState::No, OptionState::No, OptionCode::TIMING_MARK);
+        let before = OptionState::No;
+        let after = OptionState::No;
+        let option = OptionCode::TIMING_MARK;
         // The side that is asked for a mark performs it.
-        let side = if asked_by == Side::Us { Side::Him } else { Side::Us };
-        let said = || Said::Negotiation { verb, option, side, asked_by, before, after };
-        self.inspect(direction, said, cx);
+        let side = if asked_by == Side::Local { Side::Remote } else { Side::Local };
+        let content = || RecordContent::Negotiation { verb, option, side, asked_by, before, after };
+        self.inspect(direction, content, cx);
     }
 }

@@ -1,7 +1,7 @@
 //! Options negotiated between a user and a server, and the records of the inspector.
 
 use super::command::{SB, SE};
-use super::tests::{End, Seen, command, data, disabled, enabled, settle, wire_bytes};
+use super::tests::{End, OwnedEvent, command, data, disabled, enabled, settle, wire_bytes};
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use std::{format, vec};
 
 /// Returns a user and a server that allow `options` in addition to their defaults, after the
 /// initial negotiation.
-fn settled(options: &[OptionCode]) -> (End, End, Vec<Seen>, Vec<Seen>) {
+fn settled(options: &[OptionCode]) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
     let more = |set: OptionSet| options.iter().fold(set, |set, option| set.with(*option));
     let user = UserSettings {
         allows: more(UserSettings::OPTIONS),
@@ -26,20 +26,24 @@ fn settled(options: &[OptionCode]) -> (End, End, Vec<Seen>, Vec<Seen>) {
     started(&user, &server)
 }
 
-fn started(user: &UserSettings, server: &ServerSettings) -> (End, End, Vec<Seen>, Vec<Seen>) {
-    let (mut user, mut server) = (End::with(user), End::serving(server));
-    user.telnet.start(&mut user.lab.cx());
-    server.telnet.start(&mut server.lab.cx());
+fn started(
+    user: &UserSettings,
+    server: &ServerSettings,
+) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
+    let mut user = End::with(user);
+    let mut server = End::serving(server);
+    user.telnet.start(&mut user.context.cx());
+    server.telnet.start(&mut server.context.cx());
     let (at_user, at_server) = settle(&mut user, &mut server);
     (user, server, at_user, at_server)
 }
 
-fn other(event: Event<'static>) -> Seen {
-    Seen::Other(event)
+fn other(event: Event<'static>) -> OwnedEvent {
+    OwnedEvent::Other(event)
 }
 
 #[test]
-fn a_server_is_told_the_speed_the_display_and_the_variables_that_are_allowed() {
+fn a_server_receives_the_speed_the_display_and_the_allowed_variables() {
     let options = [OptionCode::NEW_ENVIRON, OptionCode::X_DISPLAY_LOCATION];
     let (mut user, mut server, _, at_server) = settled(&options);
     let variables = vec![
@@ -48,52 +52,52 @@ fn a_server_is_told_the_speed_the_display_and_the_variables_that_are_allowed() {
     ];
     assert!(at_server.contains(&other(Event::Environment(variables))));
     assert!(at_server.contains(&other(Event::XDisplayLocation("host:0.0".into()))));
-    server.ask(Side::Him, OptionCode::TERMINAL_SPEED, true).unwrap();
+    server.ask(Side::Remote, OptionCode::TERMINAL_SPEED, true).unwrap();
     let (_, at_server) = settle(&mut user, &mut server);
     let speed = Event::TerminalSpeed { transmit: 38_400, receive: 38_400 };
     assert!(at_server.contains(&other(speed)));
 }
 
 #[test]
-fn what_we_offer_to_tell_may_be_asked_without_a_do() {
+fn an_offered_option_may_be_requested_without_a_do() {
     let mut user = End::user();
-    user.ask(Side::Us, OptionCode::TERMINAL_TYPE, true).unwrap();
-    user.said();
-    user.hear(&[IAC, SB, 24, 1, IAC, SE]);
-    assert_eq!(user.said(), b"\xff\xfa\x18\x00UNKNOWN\xff\xf0");
+    user.ask(Side::Local, OptionCode::TERMINAL_TYPE, true).unwrap();
+    user.output();
+    user.receive(&[IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(user.output(), b"\xff\xfa\x18\x00UNKNOWN\xff\xf0");
 }
 
 #[test]
-fn a_server_that_wants_more_names_hears_all_and_the_bits_of_a_mud() {
+fn a_server_that_requests_more_names_receives_all_and_the_mtts_bits() {
     let mtts = Mtts { program: "PLUMB".into(), bits: 13 };
     let user =
         UserSettings { terminal_type: "xterm".into(), mtts: Some(mtts), ..UserSettings::default() };
     let server = ServerSettings { terminal_types_max: 9, ..ServerSettings::default() };
     let (_, _, _, at_server) = started(&user, &server);
-    let told: Vec<_> = at_server
+    let terminal_types: Vec<_> = at_server
         .into_iter()
-        .filter(|seen| matches!(seen, Seen::Other(Event::TerminalType(_) | Event::Mtts(_))))
+        .filter(|seen| matches!(seen, OwnedEvent::Other(Event::TerminalType(_) | Event::Mtts(_))))
         .collect();
     let names = ["PLUMB", "xterm"].map(|name| other(Event::TerminalType(name.into())));
-    assert_eq!(told, [&names[..], &[other(Event::Mtts(13))]].concat());
+    assert_eq!(terminal_types, [&names[..], &[other(Event::Mtts(13))]].concat());
 }
 
 #[test]
 fn a_user_without_a_display_does_not_offer_to_tell_it() {
     let allows = UserSettings::OPTIONS.with(OptionCode::X_DISPLAY_LOCATION);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
-    user.hear(&[IAC, 253, 35]);
-    assert_eq!(user.said(), [IAC, 252, 35]);
+    user.receive(&[IAC, 253, 35]);
+    assert_eq!(user.output(), [IAC, 252, 35]);
 }
 
 #[test]
-fn the_server_tells_what_xoff_does() {
+fn the_server_announces_the_effect_of_xoff() {
     let (mut user, mut server, ..) = settled(&[]);
-    let early = server.telnet.flow_control(FlowControl::Off, &mut server.lab.cx());
+    let early = server.telnet.flow_control(FlowControl::Off, &mut server.context.cx());
     assert_eq!(early, Err(AskError::NotEnabled));
-    server.ask(Side::Him, OptionCode::TOGGLE_FLOW_CONTROL, true).unwrap();
+    server.ask(Side::Remote, OptionCode::TOGGLE_FLOW_CONTROL, true).unwrap();
     settle(&mut user, &mut server);
-    server.telnet.flow_control(FlowControl::Off, &mut server.lab.cx()).unwrap();
+    server.telnet.flow_control(FlowControl::Off, &mut server.context.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
     assert_eq!(at_user, [other(Event::FlowControl(FlowControl::Off))]);
 }
@@ -101,10 +105,10 @@ fn the_server_tells_what_xoff_does() {
 #[test]
 fn a_record_ends_by_eor_where_that_was_agreed() {
     let (mut user, mut server, ..) = settled(&[]);
-    assert!(!server.telnet.end_of_record(&mut server.lab.cx()));
-    server.ask(Side::Us, OptionCode::END_OF_RECORD, true).unwrap();
+    assert!(!server.telnet.end_of_record(&mut server.context.cx()));
+    server.ask(Side::Local, OptionCode::END_OF_RECORD, true).unwrap();
     settle(&mut user, &mut server);
-    assert!(server.telnet.end_of_record(&mut server.lab.cx()));
+    assert!(server.telnet.end_of_record(&mut server.context.cx()));
     assert_eq!(settle(&mut user, &mut server).0, [command(Command::EndOfRecord)]);
 }
 
@@ -113,12 +117,12 @@ fn a_character_set_is_agreed_from_either_side() {
     for asks in [0, 1] {
         let (user, server, ..) = settled(&[]);
         let mut ends = [user, server];
-        let early = ends[asks].telnet.ask_charset(&mut ends[asks].lab.cx());
+        let early = ends[asks].telnet.ask_charset(&mut ends[asks].context.cx());
         assert_eq!(early, Err(AskError::NotEnabled));
-        ends[asks].ask(Side::Us, OptionCode::CHARSET, true).unwrap();
+        ends[asks].ask(Side::Local, OptionCode::CHARSET, true).unwrap();
         let [user, server] = &mut ends;
         settle(user, server);
-        ends[asks].telnet.ask_charset(&mut ends[asks].lab.cx()).unwrap();
+        ends[asks].telnet.ask_charset(&mut ends[asks].context.cx()).unwrap();
         let [user, server] = &mut ends;
         let accepted = [other(Event::Charset(CharsetOutcome::Accepted("UTF-8".into())))];
         assert_eq!(settle(user, server), (accepted.to_vec(), accepted.to_vec()));
@@ -128,12 +132,12 @@ fn a_character_set_is_agreed_from_either_side() {
 #[test]
 fn lines_are_edited_as_the_server_asks_and_the_characters_are_agreed() {
     let (mut user, mut server, _, at_server) = settled(&[OptionCode::LINEMODE]);
-    assert!(at_server.contains(&enabled(Side::Him, OptionCode::LINEMODE)));
+    assert!(at_server.contains(&enabled(Side::Remote, OptionCode::LINEMODE)));
     let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
-    server.telnet.ask_linemode(mode, &mut server.lab.cx()).unwrap();
-    server.telnet.ask_forward_mask(&[0; 32], &mut server.lab.cx()).unwrap();
+    server.telnet.ask_linemode(mode, &mut server.context.cx()).unwrap();
+    server.telnet.ask_forward_mask(&[0; 32], &mut server.context.cx()).unwrap();
     let erase = SpecialCharacter::variable(8);
-    server.telnet.set_special_character(SlcFunction::EC, erase, &mut server.lab.cx()).unwrap();
+    server.telnet.set_special_character(SlcFunction::EC, erase, &mut server.context.cx()).unwrap();
     let (at_user, at_server) = settle(&mut user, &mut server);
     let events = [LinemodeEvent::Mode(mode), LinemodeEvent::ForwardMask, LinemodeEvent::Characters]
         .map(|event| other(Event::Linemode(event)));
@@ -145,10 +149,10 @@ fn lines_are_edited_as_the_server_asks_and_the_characters_are_agreed() {
 }
 
 #[test]
-fn a_user_who_has_not_allowed_linemode_refuses_it() {
+fn linemode_is_refused_unless_the_user_allows_it() {
     let mut user = End::user();
-    assert_eq!(user.hear(&[IAC, 253, 34]), []);
-    assert_eq!(user.said(), [IAC, 252, 34]);
+    assert_eq!(user.receive(&[IAC, 253, 34]), []);
+    assert_eq!(user.output(), [IAC, 252, 34]);
     assert!(user.telnet.linemode().is_none());
 }
 
@@ -156,25 +160,25 @@ fn a_user_who_has_not_allowed_linemode_refuses_it() {
 fn a_serial_port_is_commanded_and_answers() {
     let (mut user, mut server, ..) = settled(&[OptionCode::COM_PORT]);
     let asked = ComPortCommand::BaudRate(115_200);
-    user.telnet.com_port(&asked, &mut user.lab.cx()).unwrap();
+    user.telnet.com_port(&asked, &mut user.context.cx()).unwrap();
     let (_, at_server) = settle(&mut user, &mut server);
     assert_eq!(at_server, [other(Event::ComPort(Box::new(ComPortEvent::Command(asked.clone()))))]);
     let holds = ComPortCommand::BaudRate(255);
-    server.telnet.com_port(&holds, &mut server.lab.cx()).unwrap();
+    server.telnet.com_port(&holds, &mut server.context.cx()).unwrap();
     let wires = ComPortCommand::ModemState(0xb0);
-    server.telnet.com_port(&wires, &mut server.lab.cx()).unwrap();
+    server.telnet.com_port(&wires, &mut server.context.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
     let events = [ComPortEvent::Refused { asked, holds }, ComPortEvent::Notice(wires)];
     assert_eq!(at_user, events.map(|event| other(Event::ComPort(Box::new(event)))));
 }
 
 #[test]
-fn a_serial_port_suspends_and_resumes_who_sends() {
+fn a_serial_port_suspends_and_resumes_the_sender() {
     let (mut user, mut server, ..) = settled(&[OptionCode::COM_PORT]);
-    server.telnet.com_port(&ComPortCommand::Suspend, &mut server.lab.cx()).unwrap();
+    server.telnet.com_port(&ComPortCommand::Suspend, &mut server.context.cx()).unwrap();
     settle(&mut user, &mut server);
     assert!(user.telnet.is_suspended() && !server.telnet.is_suspended());
-    server.telnet.com_port(&ComPortCommand::Resume, &mut server.lab.cx()).unwrap();
+    server.telnet.com_port(&ComPortCommand::Resume, &mut server.context.cx()).unwrap();
     settle(&mut user, &mut server);
     assert!(!user.telnet.is_suspended());
 }
@@ -184,11 +188,11 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
     let options = [OptionCode::GMCP, OptionCode::MSDP, OptionCode::MSSP];
     let (mut user, mut server, ..) = settled(&options);
     let hello = Gmcp { name: "Core.Hello".into(), value: "{\"client\":\"plumb\"}".into() };
-    user.telnet.gmcp(&hello, &mut user.lab.cx()).unwrap();
+    user.telnet.gmcp(&hello, &mut user.context.cx()).unwrap();
     let health = [MsdpVariable { name: "HEALTH".into(), value: MsdpValue::Text("9".into()) }];
-    server.telnet.msdp(&health, &mut server.lab.cx()).unwrap();
+    server.telnet.msdp(&health, &mut server.context.cx()).unwrap();
     let players = [MsspVariable { name: "PLAYERS".into(), values: vec!["52".into()] }];
-    server.telnet.mssp(&players, &mut server.lab.cx()).unwrap();
+    server.telnet.mssp(&players, &mut server.context.cx()).unwrap();
     let (at_user, at_server) = settle(&mut user, &mut server);
     let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other);
     assert_eq!(at_user, expected);
@@ -199,70 +203,75 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
 fn both_follow() -> [(End, [u8; 6]); 2] {
     let allows = OptionSet::of(&[OptionCode::START_TLS, OptionCode::ECHO]);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
-    user.hear(&[IAC, 253, 46]);
-    assert_eq!(user.said(), [IAC, 251, 46, IAC, SB, 46, 1, IAC, SE]);
+    user.receive(&[IAC, 253, 46]);
+    assert_eq!(user.output(), [IAC, 251, 46, IAC, SB, 46, 1, IAC, SE]);
     let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
-    server.hear(&[IAC, 251, 46]);
-    assert_eq!(server.said(), [IAC, 253, 46, IAC, SB, 46, 1, IAC, SE]);
+    server.receive(&[IAC, 251, 46]);
+    assert_eq!(server.output(), [IAC, 253, 46, IAC, SB, 46, 1, IAC, SE]);
     [user, server].map(|end| (end, [IAC, SB, 46, 1, IAC, SE]))
 }
 
 #[test]
-fn user_and_server_come_to_tls_and_say_nothing_more() {
+fn user_and_server_start_tls_and_send_nothing_more() {
     let (mut user, mut server, at_user, at_server) = settled(&[OptionCode::START_TLS]);
     for (end, seen) in [(&mut user, at_user), (&mut server, at_server)] {
         assert_eq!(seen.last(), Some(&other(Event::StartTls)));
-        assert_eq!((end.send(b"clear"), end.said()), (0, vec![]));
+        assert_eq!((end.send(b"clear"), end.output()), (0, vec![]));
         assert!(!end.command(Command::AreYouThere));
     }
 }
 
 #[test]
-fn what_is_behind_the_announcement_of_tls_is_left_to_tls() {
+fn data_after_the_start_of_tls_is_left_to_tls() {
     for (mut end, follows) in both_follow() {
         let stream = [&follows[..], b"\x16\x03\x01\xff\xfb\x01"].concat();
         let mut input = &stream[..];
-        let event = end.telnet.receive(&mut input, &mut end.lab.cx());
+        let event = end.telnet.receive(&mut input, &mut end.context.cx());
         assert_eq!(event, Some(Event::StartTls));
-        assert_eq!(end.telnet.receive(&mut input, &mut end.lab.cx()), None);
+        assert_eq!(end.telnet.receive(&mut input, &mut end.context.cx()), None);
         assert_eq!(input, b"\x16\x03\x01\xff\xfb\x01");
     }
 }
 
 #[test]
-fn what_comes_in_clear_between_the_two_announcements_means_nothing() {
+fn plaintext_between_the_two_announcements_is_ignored() {
     for (mut end, follows) in both_follow() {
         let injected = b"rm -rf *\r\n\xff\xfb\x01\xff\xf4\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0";
-        assert_eq!(end.hear(injected), []);
-        assert_eq!(end.said(), []);
-        assert!(end.lab.counted(Counter::TelnetItemsBeforeTls) > 0);
-        assert_eq!(end.hear(&follows), [other(Event::StartTls)]);
+        assert_eq!(end.receive(injected), []);
+        assert_eq!(end.output(), []);
+        assert!(end.context.counted(Counter::TelnetItemsBeforeTls) > 0);
+        assert_eq!(end.receive(&follows), [other(Event::StartTls)]);
     }
 }
 
 #[test]
-fn tls_that_nobody_agreed_to_does_not_begin() {
+fn tls_without_agreement_does_not_begin() {
     let allows = OptionSet::of(&[OptionCode::START_TLS]);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
-    assert_eq!(user.hear(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
+    assert_eq!(user.receive(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
 }
 
 /// Processes `input` like a driver of a user: compressed parts of it are inflated first.
-fn drive(user: &mut End, decompressor: &mut Decompressor, mut input: &[u8], seen: &mut Vec<Seen>) {
+fn drive(
+    user: &mut End,
+    decompressor: &mut Decompressor,
+    mut input: &[u8],
+    seen: &mut Vec<OwnedEvent>,
+) {
     let mut buffer = [0; 32];
     while !input.is_empty() {
         if decompressor.is_on() {
-            let cx = &mut user.lab.cx();
+            let cx = &mut user.context.cx();
             let mut written = decompressor.inflate(&mut input, &mut buffer, cx).unwrap();
-            user.hear_more(&buffer[..written], seen);
+            user.receive_more(&buffer[..written], seen);
             while written == buffer.len() {
-                let cx = &mut user.lab.cx();
+                let cx = &mut user.context.cx();
                 written = decompressor.inflate(&mut input, &mut buffer, cx).unwrap();
-                user.hear_more(&buffer[..written], seen);
+                user.receive_more(&buffer[..written], seen);
             }
             continue;
         }
-        while let Some(event) = user.telnet.receive(&mut input, &mut user.lab.cx()) {
+        while let Some(event) = user.telnet.receive(&mut input, &mut user.context.cx()) {
             if event == Event::CompressionStarted {
                 decompressor.start();
                 break;
@@ -300,12 +309,12 @@ fn compressed_session() -> (Vec<u8>, &'static [u8]) {
     let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
     let mut compressor = None;
     server.send(b"before\n");
-    server.hear(&[IAC, 253, 86]);
+    server.receive(&[IAC, 253, 86]);
     server.send(b"within\n");
     let mut stream = wire(&mut server, &mut compressor);
     server.send(&b"more of it \xff\xff, much more. ".repeat(9));
     stream.extend(wire(&mut server, &mut compressor));
-    server.hear(&[IAC, 254, 86]);
+    server.receive(&[IAC, 254, 86]);
     server.send(b"after\n");
     stream.extend(wire(&mut server, &mut compressor));
     assert!(compressor.is_none());
@@ -322,16 +331,17 @@ fn compression_begins_and_ends_at_its_bytes_however_the_stream_is_cut() {
     let (stream, start) = compressed_session();
     let expected = [start, &b"more of it \xff\xff, much more. ".repeat(9), b"after\n"].concat();
     for cut in 1..stream.len() {
-        let (mut user, mut decompressor, mut seen) =
-            (compressing_user(), Decompressor::default(), Vec::new());
+        let mut user = compressing_user();
+        let mut decompressor = Decompressor::default();
+        let mut seen = Vec::new();
         let (first, second) = stream.split_at(cut);
         drive(&mut user, &mut decompressor, first, &mut seen);
         drive(&mut user, &mut decompressor, second, &mut seen);
         let read: Vec<u8> = seen
             .into_iter()
             .flat_map(|seen| match seen {
-                Seen::Data(run) => run,
-                Seen::Other(_) => vec![],
+                OwnedEvent::Data(run) => run,
+                OwnedEvent::Other(_) => vec![],
             })
             .collect();
         assert_eq!(read, expected, "cut at {cut}");
@@ -340,34 +350,34 @@ fn compression_begins_and_ends_at_its_bytes_however_the_stream_is_cut() {
 }
 
 #[test]
-fn compression_that_nobody_agreed_to_does_not_begin() {
+fn compression_without_agreement_does_not_begin() {
     let mut user = compressing_user();
-    assert_eq!(user.hear(&[IAC, SB, 86, IAC, SE, b'a']), [data(b"a")]);
-    user.hear(&[IAC, 251, 86]);
-    let seen = user.hear(&[IAC, SB, 86, IAC, SE, IAC, SB, 86, IAC, SE]);
+    assert_eq!(user.receive(&[IAC, SB, 86, IAC, SE, b'a']), [data(b"a")]);
+    user.receive(&[IAC, 251, 86]);
+    let seen = user.receive(&[IAC, SB, 86, IAC, SE, IAC, SB, 86, IAC, SE]);
     assert_eq!(seen, [other(Event::CompressionStarted)]);
-    assert_eq!(End::user().hear(&[IAC, 251, 86]), []);
+    assert_eq!(End::user().receive(&[IAC, 251, 86]), []);
 }
 
 #[test]
-fn by_mccp3_it_is_the_user_who_compresses() {
+fn with_mccp3_the_user_compresses() {
     let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
     let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
-    server.ask(Side::Us, OptionCode::COMPRESS3, true).unwrap();
-    user.hear(&server.said());
+    server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
+    user.receive(&server.output());
     user.send(b"look\r");
     let plain = user.telnet.output_turn().unwrap();
     assert_eq!(user.telnet.output()[..plain], [IAC, 253, 87, IAC, SB, 87, IAC, SE]);
-    let seen = server.hear(&user.telnet.output()[..plain]);
-    let expected = [enabled(Side::Us, OptionCode::COMPRESS3), other(Event::CompressionStarted)];
+    let seen = server.receive(&user.telnet.output()[..plain]);
+    let expected = [enabled(Side::Local, OptionCode::COMPRESS3), other(Event::CompressionStarted)];
     assert_eq!(seen, expected);
     user.telnet.sent(plain);
     assert!(user.telnet.output_is_compressed() && user.telnet.output() == b"look\r\n");
 }
 
 #[test]
-fn what_a_mud_client_compresses_by_mccp3_is_heard_the_same_wherever_it_is_cut() {
+fn mccp3_data_is_received_the_same_wherever_it_is_cut() {
     let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
     let mut wire = vec![IAC, 253, 87, IAC, SB, 87, IAC, SE];
     let mut compressor = Compressor::default();
@@ -376,20 +386,23 @@ fn what_a_mud_client_compresses_by_mccp3_is_heard_the_same_wherever_it_is_cut() 
     wire.extend_from_slice(b"say plain\r\n");
     for cut in 0..=wire.len() {
         let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
-        server.ask(Side::Us, OptionCode::COMPRESS3, true).unwrap();
-        let (mut inflater, mut heard) = (Decompressor::default(), Vec::new());
+        server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
+        let mut inflater = Decompressor::default();
+        let mut heard = Vec::new();
         for mut piece in [&wire[..cut], &wire[cut..]] {
             while !piece.is_empty() {
                 let mut plain = [0; 7];
                 let whole = piece;
                 let mut input = if inflater.is_on() {
-                    let lab = &mut server.lab;
-                    let count = inflater.inflate(&mut piece, &mut plain, &mut lab.cx()).unwrap();
+                    let context = &mut server.context;
+                    let count =
+                        inflater.inflate(&mut piece, &mut plain, &mut context.cx()).unwrap();
                     &plain[..count]
                 } else {
                     core::mem::take(&mut piece)
                 };
-                while let Some(event) = server.telnet.receive(&mut input, &mut server.lab.cx()) {
+                while let Some(event) = server.telnet.receive(&mut input, &mut server.context.cx())
+                {
                     match event {
                         Event::Data(run) => heard.extend_from_slice(run),
                         Event::CompressionStarted => {
@@ -414,8 +427,8 @@ fn a_server_says_which_keys_had_time_to_be_echoed() {
     settle(&mut user, &mut server);
     server.send(b"ls\r\n");
     let due = server.telnet.deadline().unwrap();
-    server.lab.now = due;
-    server.telnet.timeout(&mut server.lab.cx());
+    server.context.now = due;
+    server.telnet.timeout(&mut server.context.cx());
     let (at_user, _) = settle(&mut user, &mut server);
     assert_eq!(at_user, [data(b"ls\r\n"), other(Event::EchoAcknowledged(5))]);
     assert_eq!(server.telnet.deadline(), None);
@@ -425,18 +438,18 @@ proptest! {
     #[test]
     fn both_ends_count_the_same_bytes(
         pieces in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![0, 10, 13, 65, 255]), 0..9), 0..9),
-        hears_lines_as_cr: bool
+        newline_to_cr: bool
     ) {
         let user = UserSettings::default();
         let allows = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
-        let settings = ServerSettings { hears_lines_as_cr, allows, ..ServerSettings::default() };
+        let settings = ServerSettings { newline_to_cr, allows, ..ServerSettings::default() };
         let (mut user, mut server, ..) = started(&user, &settings);
         for piece in &pieces {
             user.send(piece);
             settle(&mut user, &mut server);
         }
-        server.lab.advance_millis(50);
-        server.telnet.timeout(&mut server.lab.cx());
+        server.context.advance_millis(50);
+        server.telnet.timeout(&mut server.context.cx());
         let (at_user, _) = settle(&mut user, &mut server);
         let position = user.telnet.sent_position();
         let expected = if position == 0 { vec![] } else { vec![other(Event::EchoAcknowledged(position))] };
@@ -447,28 +460,28 @@ proptest! {
 #[test]
 fn authentication_and_encryption_are_refused_and_the_caller_can_say_why() {
     let mut user = End::user();
-    let seen = user.hear(&[IAC, 253, 37, IAC, 251, 38, IAC, 253, 200]);
-    let declined = [(Side::Us, OptionCode::AUTHENTICATION), (Side::Him, OptionCode::ENCRYPT)]
+    let seen = user.receive(&[IAC, 253, 37, IAC, 251, 38, IAC, 253, 200]);
+    let declined = [(Side::Local, OptionCode::AUTHENTICATION), (Side::Remote, OptionCode::ENCRYPT)]
         .map(|(side, option)| other(Event::Declined { side, option }));
     assert_eq!(seen, declined);
-    assert_eq!(user.said(), [IAC, 252, 37, IAC, 254, 38, IAC, 252, 200]);
+    assert_eq!(user.output(), [IAC, 252, 37, IAC, 254, 38, IAC, 252, 200]);
 }
 
 #[test]
 fn a_new_session_has_agreed_to_nothing() {
     let (user, ..) = settled(&[OptionCode::LINEMODE]);
-    assert!(user.telnet.is_enabled(Side::Us, OptionCode::LINEMODE));
+    assert!(user.telnet.is_enabled(Side::Local, OptionCode::LINEMODE));
     let again = Telnet::user(&UserSettings::default());
     assert!(again.options().all(|row| row.us == OptionState::No && row.him == OptionState::No));
 }
 
 #[test]
-fn the_inspector_shows_who_asked_what_and_what_it_left() {
+fn the_inspector_shows_each_request_its_origin_and_its_result() {
     let mut user = End::user();
     user.telnet.set_inspection(true);
-    user.ask(Side::Us, OptionCode::NAWS, true).unwrap();
-    user.hear(&[IAC, 253, 31, IAC, 251, 1, IAC, 253, 38, IAC, 246, IAC, 7, IAC, 253, 6]);
-    user.hear(b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfa\x18\x09\x1b[2J\xff\xf0\xff\xfa\x26\x07\xff\xf0");
+    user.ask(Side::Local, OptionCode::NAWS, true).unwrap();
+    user.receive(&[IAC, 253, 31, IAC, 251, 1, IAC, 253, 38, IAC, 246, IAC, 7, IAC, 253, 6]);
+    user.receive(b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfa\x18\x09\x1b[2J\xff\xf0\xff\xfa\x26\x07\xff\xf0");
     let records = core::iter::from_fn(|| user.telnet.inspected());
     let lines: Vec<_> = records.map(|record| record.to_string()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -480,7 +493,7 @@ fn the_inspector_shows_who_asked_what_and_what_it_left() {
     received DO ENCRYPT (us: NO, asked by him)
     sent WONT ENCRYPT (us: NO, asked by him)
     received AYT
-    received command 7, which means nothing
+    received undefined command 7
     received DO TIMING-MARK (us: NO, asked by him)
     sent WILL TIMING-MARK (us: NO, asked by him)
     received DO TERMINAL-TYPE (us: NO -> YES, asked by him)
@@ -494,13 +507,13 @@ fn the_inspector_shows_who_asked_what_and_what_it_left() {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_shown_without_control_characters(bytes in wire_bytes(400)) {
+    fn any_input_is_displayed_without_control_characters(bytes in wire_bytes(400)) {
         let mut user = End::with(&UserSettings {
             allows: OptionSet::of(&option::known().collect::<Vec<_>>()),
             ..UserSettings::default()
         });
         user.telnet.set_inspection(true);
-        user.hear(&bytes);
+        user.receive(&bytes);
         while let Some(record) = user.telnet.inspected() {
             prop_assert!(!record.to_string().chars().any(char::is_control));
         }
@@ -508,14 +521,14 @@ proptest! {
 }
 
 #[test]
-fn an_inspector_that_nobody_reads_keeps_the_newest_records() {
+fn an_unread_inspector_keeps_the_newest_records() {
     let mut user = End::user();
     user.telnet.set_inspection(true);
     for _ in 0..1025 {
-        user.hear(&[IAC, 241]);
+        user.receive(&[IAC, 241]);
     }
-    user.hear(&[IAC, 246]);
-    assert_eq!(user.lab.counted(Counter::TelnetRecordsDropped), 2);
+    user.receive(&[IAC, 246]);
+    assert_eq!(user.context.counted(Counter::TelnetRecordsDropped), 2);
     let records: Vec<_> = core::iter::from_fn(|| user.telnet.inspected()).collect();
     assert_eq!(records.len(), 1024);
     assert_eq!(format!("{}", records[1023]), "received AYT");
@@ -524,9 +537,9 @@ fn an_inspector_that_nobody_reads_keeps_the_newest_records() {
 #[test]
 fn an_option_that_was_turned_off_is_not_spoken_of() {
     let (mut user, mut server, ..) = settled(&[OptionCode::GMCP]);
-    server.ask(Side::Us, OptionCode::GMCP, false).unwrap();
+    server.ask(Side::Local, OptionCode::GMCP, false).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [disabled(Side::Him, OptionCode::GMCP)]);
+    assert_eq!(at_user, [disabled(Side::Remote, OptionCode::GMCP)]);
     let hello = Gmcp { name: "Core.Hello".into(), value: "".into() };
-    assert_eq!(user.telnet.gmcp(&hello, &mut user.lab.cx()), Err(AskError::NotEnabled));
+    assert_eq!(user.telnet.gmcp(&hello, &mut user.context.cx()), Err(AskError::NotEnabled));
 }

@@ -1,8 +1,8 @@
 //! Output queue for the transport: data encoded for NVT or BINARY, commands, and the urgent mark.
 //!
-//! Data is accepted up to a limit. Commands and answers have a reserve above it, so that a long
-//! paste cannot block an interrupt or an answer. A peer that sends requests without reading the
-//! answers exhausts the reserve, and then gets no answers.
+//! Data is accepted up to a limit. Commands and answers have a reserve above this limit, so that a
+//! long paste cannot block an interrupt or an answer. A peer that sends requests without reading
+//! the answers exhausts the reserve, and then gets no answers.
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
@@ -106,14 +106,14 @@ impl Output {
         for turn in &mut self.turns {
             *turn = turn.saturating_sub(count);
         }
-        // A turn at offset 0 takes effect, since no queued byte precedes it.
+        // A start or end of compression at offset 0 takes effect, since no queued byte precedes it.
         while self.turns.front() == Some(&0) {
             self.turns.pop_front();
             self.is_compressed = !self.is_compressed;
         }
     }
 
-    /// Queues `command` completely or not at all. Returns whether it fit.
+    /// Queues `command` completely or not at all. Returns whether `command` fit.
     pub(super) fn put(&mut self, command: &[u8]) -> bool {
         let limit = self.data_limit.saturating_add(COMMAND_RESERVE);
         let fits = self.waiting().len().saturating_add(command.len()) <= limit;

@@ -17,14 +17,16 @@ pub enum OptionState {
     No,
     /// Enabled.
     Yes,
-    /// Enabled; a request to disable is outstanding, followed by the opposite if `opposite` is set.
+    /// Enabled; a request to disable is outstanding, followed by a queued request to enable if
+    /// `opposite` is set.
     WantNo {
-        /// Whether to request the option again once this is answered.
+        /// Whether to request the option again once the outstanding request is answered.
         opposite: bool,
     },
-    /// Disabled; a request to enable is outstanding, followed by the opposite if `opposite` is set.
+    /// Disabled; a request to enable is outstanding, followed by a queued request to disable if
+    /// `opposite` is set.
     WantYes {
-        /// Whether to request its end once this is answered.
+        /// Whether to request the end of the option once the outstanding request is answered.
         opposite: bool,
     },
 }
@@ -105,7 +107,7 @@ impl OptionState {
 
     /// Requests a change for the local user. Returns the command to send now, if any.
     pub(super) fn ask(&mut self, enable: bool) -> Result<Option<bool>, AskError> {
-        let (state, said) = match (*self, enable) {
+        let (state, sent) = match (*self, enable) {
             (Self::No, true) => (Self::WantYes { opposite: false }, Some(true)),
             (Self::Yes, false) => (Self::WantNo { opposite: false }, Some(false)),
             (Self::WantNo { opposite }, enable) if opposite != enable => {
@@ -118,7 +120,7 @@ impl OptionState {
             (Self::WantNo { .. } | Self::WantYes { .. }, _) => return Err(AskError::AlreadyAsked),
         };
         *self = state;
-        Ok(said)
+        Ok(sent)
     }
 }
 
@@ -156,9 +158,9 @@ mod tests {
 
     fn row(table: &mut String, side: Side, before: OptionState, event: &str) {
         let mut after = before;
-        let (said, outcome) = match event {
+        let (sent, outcome) = match event {
             "ask enable" | "ask disable" => match after.ask(event == "ask enable") {
-                Ok(said) => (said, String::from("Ok")),
+                Ok(sent) => (sent, String::from("Ok")),
                 Err(error) => (None, std::format!("{error:?}")),
             },
             _ => {
@@ -167,10 +169,10 @@ mod tests {
                 (step.answer, std::format!("{:?}", step.outcome))
             }
         };
-        let said = said.map_or(String::from("-"), |enable| {
+        let sent = sent.map_or(String::from("-"), |enable| {
             std::format!("{:?}", Verb::ours(side, enable)).to_uppercase()
         });
-        writeln!(table, "{before:<17}{event:<14}-> {after:<17}{said:<5}{outcome}").unwrap();
+        writeln!(table, "{before:<17}{event:<14}-> {after:<17}{sent:<5}{outcome}").unwrap();
     }
 
     fn walk(side: Side, events: [&str; 5]) -> String {
@@ -184,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn every_event_in_every_state_of_his_option_does_what_rfc_1143_says() {
+    fn every_event_in_every_state_of_a_remote_option_follows_rfc_1143() {
         let events = ["WILL agreed", "WILL", "WONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Him, events), @r"
+        insta::assert_snapshot!(walk(Side::Remote, events), @r"
         NO               WILL agreed   -> YES              DO   Enabled
         NO               WILL          -> NO               DONT RefusedByUs
         NO               WONT          -> NO               -    Unchanged
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     fn every_event_in_every_state_of_our_option_does_what_rfc_1143_says() {
         let events = ["DO agreed", "DO ", "DONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Us, events), @r"
+        insta::assert_snapshot!(walk(Side::Local, events), @r"
         NO               DO agreed     -> YES              WILL Enabled
         NO               DO            -> NO               WONT RefusedByUs
         NO               DONT          -> NO               -    Unchanged
@@ -262,14 +264,14 @@ mod tests {
     struct World {
         ends: [OptionState; 2],
         /// Commands in flight to each end.
-        under_way: [VecDeque<bool>; 2],
+        in_flight: [VecDeque<bool>; 2],
         /// Number of requests that the two users may still make.
         requests_left: usize,
     }
 
     impl World {
-        fn say(&mut self, speaker: usize, said: Option<bool>) {
-            self.under_way[1 - speaker].extend(said);
+        fn enqueue(&mut self, sender: usize, sent: Option<bool>) {
+            self.in_flight[1 - sender].extend(sent);
         }
 
         /// Returns every possible successor state.
@@ -277,9 +279,9 @@ mod tests {
             let mut worlds = Vec::new();
             for end in [0, 1] {
                 let mut next = self.clone();
-                if let Some(heard) = next.under_way[end].pop_front() {
+                if let Some(heard) = next.in_flight[end].pop_front() {
                     let answer = next.ends[end].receive(heard, agrees[end]).answer;
-                    next.say(end, answer);
+                    next.enqueue(end, answer);
                     worlds.push(next);
                 }
                 for enable in [false, true] {
@@ -287,10 +289,10 @@ mod tests {
                     // An end requests only what it would agree to.
                     if self.requests_left > 0
                         && (agrees[end] || !enable)
-                        && let Ok(said) = next.ends[end].ask(enable)
+                        && let Ok(sent) = next.ends[end].ask(enable)
                     {
                         next.requests_left -= 1;
-                        next.say(end, said);
+                        next.enqueue(end, sent);
                         worlds.push(next);
                     }
                 }
@@ -299,13 +301,14 @@ mod tests {
         }
     }
 
-    /// Explores every state that can follow from `start`, and returns those with nothing in flight.
-    /// A path longer than `words_max` is a loop.
+    /// Explores every state that can follow from `start`, and returns the states with no command in
+    /// flight. A path longer than `words_max` is a loop.
     fn quiet_worlds(start: World, agrees: [bool; 2], words_max: usize) -> HashSet<World> {
-        let (mut now, mut quiet) = (HashSet::from([start]), HashSet::new());
+        let mut now = HashSet::from([start]);
+        let mut quiet = HashSet::new();
         for _ in 0..=words_max {
             quiet.extend(
-                now.iter().filter(|it| it.under_way.iter().all(VecDeque::is_empty)).cloned(),
+                now.iter().filter(|it| it.in_flight.iter().all(VecDeque::is_empty)).cloned(),
             );
             now = now.iter().flat_map(|world| world.successors(agrees)).collect();
             if now.is_empty() {
@@ -318,7 +321,7 @@ mod tests {
     const BOTH: [bool; 2] = [false, true];
 
     /// Some of these pairs of states are not reachable. If they already disagree and two
-    /// unsolicited commands cross, no method terminates; the limit on answers does.
+    /// unsolicited commands cross, no method terminates the exchange; the limit on answers does.
     // attack row 60
     #[test]
     fn from_every_pair_of_states_with_any_word_under_way_there_is_silence() {
@@ -327,8 +330,8 @@ mod tests {
         for (here, there) in STATES.iter().flat_map(|here| STATES.map(|there| (*here, there))) {
             for word in words.clone() {
                 for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
-                    let under_way = word.map(|word| word.into_iter().collect());
-                    let start = World { ends: [here, there], under_way, requests_left: 0 };
+                    let in_flight = word.map(|word| word.into_iter().collect());
+                    let start = World { ends: [here, there], in_flight, requests_left: 0 };
                     assert!(!quiet_worlds(start, agrees, 16).is_empty());
                 }
             }
@@ -338,10 +341,11 @@ mod tests {
     // attack row 60
     // req RFC1123:3.2.1-MUST-2
     #[test]
-    fn whatever_two_users_ask_for_in_any_order_both_ends_believe_the_same_in_the_end() {
+    fn any_requests_of_two_users_end_in_the_same_state_at_both_ends() {
         for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
-            let (ends, under_way) = ([OptionState::No; 2], [VecDeque::new(), VecDeque::new()]);
-            let start = World { ends, under_way, requests_left: 5 };
+            let ends = [OptionState::No; 2];
+            let in_flight = [VecDeque::new(), VecDeque::new()];
+            let start = World { ends, in_flight, requests_left: 5 };
             for world in quiet_worlds(start, agrees, 40) {
                 let [here, there] = world.ends;
                 assert!(here == there && here.is_settled(), "{world:?}");

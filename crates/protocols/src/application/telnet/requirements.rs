@@ -1,5 +1,5 @@
-//! Requirements of RFC 1123 §3 that need a test of their own; the others are named next to the
-//! tests that cover them.
+//! Tests of requirements of RFC 1123 §3 that no other test covers. Each other requirement is named
+//! next to a test that covers it.
 
 use super::command::{SB, SE};
 use super::tests::{End, command, data, disabled, enabled};
@@ -9,7 +9,8 @@ use std::vec;
 // req RFC1123:3.2.1-MUST-4
 #[test]
 fn an_end_that_has_agreed_to_nothing_is_a_network_virtual_terminal() {
-    let (mut user, mut server) = (End::user(), End::server());
+    let mut user = End::user();
+    let mut server = End::server();
     assert!(
         user.telnet
             .options()
@@ -17,25 +18,25 @@ fn an_end_that_has_agreed_to_nothing_is_a_network_virtual_terminal() {
             .all(|row| { row.us == OptionState::No && row.him == OptionState::No })
     );
     user.send(b"who\r");
-    assert_eq!(user.said(), b"who\r\n");
-    assert_eq!(server.hear(b"who\r\n"), [data(b"who\r\n")]);
+    assert_eq!(user.output(), b"who\r\n");
+    assert_eq!(server.receive(b"who\r\n"), [data(b"who\r\n")]);
 }
 
 // req RFC1123:3.2.2-MUST-1
 #[test]
 fn a_server_offers_to_suppress_go_aheads() {
     let mut server = End::server();
-    server.telnet.start(&mut server.lab.cx());
+    server.telnet.start(&mut server.context.cx());
     let offer = [IAC, 251, 3];
-    assert!(server.said().windows(3).any(|said| said == offer));
+    assert!(server.output().windows(3).any(|output| output == offer));
 }
 
 // req RFC1123:3.2.2-MUST-2, RFC1123:3.3.3-MUST-1
 #[test]
 fn both_ends_agree_to_binary_and_to_suppress_go_aheads() {
     for mut end in [End::user(), End::server()] {
-        end.hear(&[IAC, 253, 0, IAC, 251, 0, IAC, 253, 3, IAC, 251, 3]);
-        assert_eq!(end.said(), [IAC, 251, 0, IAC, 253, 0, IAC, 251, 3, IAC, 253, 3]);
+        end.receive(&[IAC, 253, 0, IAC, 251, 0, IAC, 253, 3, IAC, 251, 3]);
+        assert_eq!(end.output(), [IAC, 251, 0, IAC, 253, 0, IAC, 251, 3, IAC, 253, 3]);
     }
 }
 
@@ -43,12 +44,12 @@ fn both_ends_agree_to_binary_and_to_suppress_go_aheads() {
 #[test]
 fn commands_are_obeyed_in_binary() {
     let mut end = End::in_binary();
-    let seen = end.hear(b"a\xff\xf6b\xff\xfc\x00c");
+    let seen = end.receive(b"a\xff\xf6b\xff\xfc\x00c");
     let expected = [
         data(b"a"),
         command(Command::AreYouThere),
         data(b"b"),
-        disabled(Side::Him, OptionCode::BINARY),
+        disabled(Side::Remote, OptionCode::BINARY),
         data(b"c"),
     ];
     assert_eq!(seen, expected);
@@ -59,20 +60,21 @@ fn commands_are_obeyed_in_binary() {
 fn a_server_takes_any_name_of_a_terminal() {
     for name in [&b"IBM-3278-2"[..], b"xterm-256color", b"!@#$%^&*()", &[b'x'; 40]] {
         let mut server = End::server();
-        server.hear(&[IAC, 251, 24]);
-        let seen = server.hear(&[&[IAC, SB, 24, 0], name, &[IAC, SE]].concat());
+        server.receive(&[IAC, 251, 24]);
+        let seen = server.receive(&[&[IAC, SB, 24, 0], name, &[IAC, SE]].concat());
         let name = String::from_utf8(name.to_vec()).unwrap();
-        assert_eq!(seen, [tests::Seen::Other(Event::TerminalType(name))]);
+        assert_eq!(seen, [tests::OwnedEvent::Other(Event::TerminalType(name))]);
     }
 }
 
 // req RFC1123:3.3.1-MUST-1, RFC1123:3.3.1-MUST-2
 #[test]
 fn a_server_hears_both_ends_of_a_line_as_the_key_that_ends_one_here() {
-    let settings = ServerSettings { hears_lines_as_cr: true, ..ServerSettings::default() };
+    let settings = ServerSettings { newline_to_cr: true, ..ServerSettings::default() };
     let heard = [&[&b"a\r\nb\r\0c"[..]][..], &[b"a\r", b"\nb\r", b"\0c"]].map(|pieces| {
-        let (mut server, mut seen) = (End::serving(&settings), vec![]);
-        pieces.iter().for_each(|piece| server.hear_more(piece, &mut seen));
+        let mut server = End::serving(&settings);
+        let mut seen = vec![];
+        pieces.iter().for_each(|piece| server.receive_more(piece, &mut seen));
         seen
     });
     assert_eq!(heard, [[data(b"a\rb\rc")], [data(b"a\rb\rc")]]);
@@ -80,20 +82,23 @@ fn a_server_hears_both_ends_of_a_line_as_the_key_that_ends_one_here() {
 
 // req RFC1123:3.2.2-MUST-2
 #[test]
-fn go_aheads_are_heard_until_it_is_agreed_to_suppress_them() {
+fn go_aheads_are_received_until_their_suppression_is_agreed() {
     let mut user = End::user();
-    assert_eq!(user.hear(b"\xff\xf9"), [command(Command::GoAhead)]);
-    user.hear(&[IAC, 251, 3]);
-    assert_eq!(user.hear(b"\xff\xf9"), []);
+    assert_eq!(user.receive(b"\xff\xf9"), [command(Command::GoAhead)]);
+    user.receive(&[IAC, 251, 3]);
+    assert_eq!(user.receive(b"\xff\xf9"), []);
 }
 
 #[test]
 fn a_server_without_suppressed_go_aheads_sends_one_when_it_waits_for_input() {
     let mut server = End::server();
-    assert!(server.telnet.go_ahead(&mut server.lab.cx()));
-    assert_eq!(server.said(), b"\xff\xf9");
-    assert_eq!(server.hear(&[IAC, 253, 3]), [enabled(Side::Us, OptionCode::SUPPRESS_GO_AHEAD)]);
-    server.said();
-    assert!(!server.telnet.go_ahead(&mut server.lab.cx()));
-    assert_eq!(server.said(), b"");
+    assert!(server.telnet.go_ahead(&mut server.context.cx()));
+    assert_eq!(server.output(), b"\xff\xf9");
+    assert_eq!(
+        server.receive(&[IAC, 253, 3]),
+        [enabled(Side::Local, OptionCode::SUPPRESS_GO_AHEAD)]
+    );
+    server.output();
+    assert!(!server.telnet.go_ahead(&mut server.context.cx()));
+    assert_eq!(server.output(), b"");
 }

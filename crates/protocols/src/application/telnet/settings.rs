@@ -6,7 +6,8 @@ use super::option::terminal_type::Mtts;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Encoding of a CR in the data that is not followed by LF, which is the code of the line-end key.
+/// Encoding of a CR that is not followed by LF in the data. Such a CR is the code of the line-end
+/// key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndOfLine {
     /// CR LF: the default of a user (RFC 1123 §3.3.1).
@@ -27,7 +28,7 @@ impl EndOfLine {
         }
     }
 
-    /// Returns the number of data bytes that the peer decodes from it.
+    /// Returns the number of data bytes that the peer decodes from the encoded CR.
     pub(super) const fn heard(self) -> u64 {
         match self {
             Self::CrLf => 2,
@@ -57,20 +58,20 @@ pub struct UserSettings {
     pub environment: Vec<EnvironmentVariable>,
     /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// Allowed options; those beyond [`UserSettings::OPTIONS`] are offered.
+    /// Allowed options. Options beyond [`UserSettings::OPTIONS`] are offered.
     pub allows: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
     /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for
-    /// those of the peer.
+    /// the offers and requests of the peer.
     pub starts_negotiation: bool,
     /// Maximum number of queued bytes of encoded data.
     pub output_limit_bytes: usize,
 }
 
 impl UserSettings {
-    /// Options that are allowed by default. None of them identifies the user, and none requires
-    /// more of the caller than to ignore its events.
+    /// Options that are allowed by default. None of these options identifies the user, and the
+    /// caller may ignore their events.
     pub const OPTIONS: OptionSet = OptionSet::of(&[
         OptionCode::BINARY,
         OptionCode::ECHO,
@@ -115,15 +116,15 @@ pub struct ServerSettings {
     pub environment: Vec<String>,
     /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// Allowed options; those beyond [`ServerSettings::OPTIONS`] are offered or requested.
+    /// Allowed options. Options beyond [`ServerSettings::OPTIONS`] are offered or requested.
     pub allows: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
     /// Whether CR LF is decoded as CR alone, like CR NUL: both then represent the line-end key of a
     /// terminal of this host (RFC 1123 §3.3.1).
-    pub hears_lines_as_cr: bool,
+    pub newline_to_cr: bool,
     /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for
-    /// those of the peer.
+    /// the offers and requests of the peer.
     pub starts_negotiation: bool,
     /// Maximum number of queued bytes of encoded data.
     pub output_limit_bytes: usize,
@@ -153,7 +154,7 @@ impl Default for ServerSettings {
             charsets: default_charsets(),
             allows: Self::OPTIONS,
             end_of_line: EndOfLine::CrNul,
-            hears_lines_as_cr: false,
+            newline_to_cr: false,
             starts_negotiation: true,
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
         }

@@ -21,17 +21,17 @@ use crate::meter::Counter;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The contents to send in answer to a subnegotiation, and the event to report; `None` if it is
-/// ignored.
-type Heard = Option<(Vec<Vec<u8>>, Option<Event<'static>>)>;
+/// The contents to send in answer to a subnegotiation, and the event to report; `None` if the
+/// subnegotiation is ignored.
+type SubnegotiationResult = Option<(Vec<Vec<u8>>, Option<Event<'static>>)>;
 
 /// Returns a result with only an event.
-fn news(event: Event<'static>) -> Heard {
+fn event_only(event: Event<'static>) -> SubnegotiationResult {
     Some((Vec::new(), Some(event)))
 }
 
 /// Returns a result with only an answer.
-fn reply(content: &[u8]) -> Heard {
+fn reply(content: &[u8]) -> SubnegotiationResult {
     Some((Vec::from([content.to_vec()]), None))
 }
 
@@ -51,14 +51,14 @@ impl Telnet {
             cx.meter.count(Counter::TelnetItemsBeforeTls);
             return None;
         }
-        let heard = message.filter(|message| self.is_due(option, message));
-        let heard = heard.and_then(|message| self.hear(option, message, cx));
-        let Some((answers, event)) = heard else {
+        let message_result = message.filter(|message| self.is_due(option, message));
+        let message_result = message_result.and_then(|message| self.process(option, message, cx));
+        let Some((answers, event)) = message_result else {
             cx.meter.count(Counter::TelnetSubnegotiationsWrong);
             return None;
         };
         for content in answers {
-            self.say_more(option, &content, cx);
+            self.send_subnegotiation(option, &content, cx);
         }
         event
     }
@@ -66,9 +66,10 @@ impl Telnet {
     /// Returns whether the message is valid in the current state. Messages before an option is
     /// agreed to, or after its end, are not answered.
     fn is_due(&self, option: OptionCode, message: &Message) -> bool {
-        let (ours, his) = (self.is_in_force(Side::Us, option), self.is_enabled(Side::Him, option));
+        let ours = self.is_in_force(Side::Local, option);
+        let is_remote_enabled = self.is_enabled(Side::Remote, option);
         // Some peers send a request right after our offer, and never send DO.
-        let is_offered = self.options.state(Side::Us, option) == OptionState::OFFERED;
+        let is_offered = self.options.state(Side::Local, option) == OptionState::OFFERED;
         match message {
             Message::TerminalType(TerminalType::Send)
             | Message::TerminalSpeed(Speed::Send)
@@ -82,22 +83,27 @@ impl Telnet {
             | Message::Naws(_)
             | Message::Environment(Environment::Is(_) | Environment::Info(_))
             | Message::Mssp(_)
-            | Message::EchoAcknowledgment(_) => his,
+            | Message::EchoAcknowledgment(_) => is_remote_enabled,
             Message::Linemode(_)
             | Message::Charset(_)
             | Message::ComPort(_)
             | Message::StartTls
             | Message::Msdp(_)
-            | Message::Gmcp(_) => ours || his,
+            | Message::Gmcp(_) => ours || is_remote_enabled,
             // A compressed stream that was announced may begin after its end was requested.
-            Message::Compress => his || self.is_enabled(Side::Us, option),
+            Message::Compress => is_remote_enabled || self.is_enabled(Side::Local, option),
         }
     }
 
-    fn hear(&mut self, option: OptionCode, message: Message, cx: &mut Cx<'_>) -> Heard {
+    fn process(
+        &mut self,
+        option: OptionCode,
+        message: Message,
+        cx: &mut Cx<'_>,
+    ) -> SubnegotiationResult {
         match message {
             Message::Status(status::Message::Send) => reply(&status::is(self.options.rows())),
-            Message::Status(status::Message::Is(list)) => news(Event::Status(list)),
+            Message::Status(status::Message::Is(list)) => event_only(Event::Status(list)),
             Message::Linemode(message) => self.linemode.receive(&message),
             Message::Charset(message) => {
                 let (answer, event) = self.charsets.receive(&message)?;
@@ -105,37 +111,37 @@ impl Telnet {
             }
             Message::ComPort(message) => {
                 let event = self.com_port.receive(message)?;
-                news(Event::ComPort(Box::new(event)))
+                event_only(Event::ComPort(Box::new(event)))
             }
             Message::StartTls if self.tls == Progress::WeFollow => {
                 self.tls = Progress::Started;
-                news(Event::StartTls)
+                event_only(Event::StartTls)
             }
             Message::StartTls => None,
-            Message::Msdp(variables) => news(Event::Msdp(variables)),
-            Message::Mssp(variables) => news(Event::Mssp(variables)),
-            Message::Gmcp(message) => news(Event::Gmcp(Box::new(message))),
+            Message::Msdp(variables) => event_only(Event::Msdp(variables)),
+            Message::Mssp(variables) => event_only(Event::Mssp(variables)),
+            Message::Gmcp(message) => event_only(Event::Gmcp(Box::new(message))),
             Message::EchoAcknowledgment(count) => {
                 // More bytes than were sent cannot have been echoed.
                 (count <= self.output.data_position())
                     .then_some(Event::EchoAcknowledged(count))
-                    .and_then(news)
+                    .and_then(event_only)
             }
             Message::Compress => {
                 let is_theirs = (option == OptionCode::COMPRESS2) == self.is_user();
                 if !is_theirs || !core::mem::take(&mut self.awaits_compression) {
                     return None;
                 }
-                news(Event::CompressionStarted)
+                event_only(Event::CompressionStarted)
             }
             message => match self.role {
-                Role::User(_) => self.hear_as_user(message),
-                Role::Server(_) => self.hear_as_server(message, cx),
+                Role::User(_) => self.process_as_user(message),
+                Role::Server(_) => self.process_as_server(message, cx),
             },
         }
     }
 
-    fn hear_as_user(&mut self, message: Message) -> Heard {
+    fn process_as_user(&mut self, message: Message) -> SubnegotiationResult {
         let Role::User(user) = &mut self.role else { return None };
         match message {
             Message::TerminalType(TerminalType::Send) => reply(&user.names.answer()),
@@ -144,12 +150,12 @@ impl Telnet {
             Message::Environment(Environment::Send(wanted)) => {
                 reply(&user.environment.answer(&wanted))
             }
-            Message::FlowControl(flow) => news(Event::FlowControl(flow)),
+            Message::FlowControl(flow) => event_only(Event::FlowControl(flow)),
             _ => None,
         }
     }
 
-    fn hear_as_server(&mut self, message: Message, cx: &mut Cx<'_>) -> Heard {
+    fn process_as_server(&mut self, message: Message, cx: &mut Cx<'_>) -> SubnegotiationResult {
         let Role::Server(server) = &mut self.role else { return None };
         match message {
             Message::TerminalType(TerminalType::Is(name)) => {
@@ -158,21 +164,21 @@ impl Telnet {
                 Some((answer.into_iter().collect(), event))
             }
             Message::TerminalType(TerminalType::Mtts(bits)) => {
-                news(server.terminal_types.on_bits(bits))
+                event_only(server.terminal_types.on_bits(bits))
             }
             Message::Naws(naws::Message { columns, rows }) => {
-                news(Event::WindowSize { columns, rows })
+                event_only(Event::WindowSize { columns, rows })
             }
             Message::TerminalSpeed(Speed::Is { transmit, receive }) => {
-                news(Event::TerminalSpeed { transmit, receive })
+                event_only(Event::TerminalSpeed { transmit, receive })
             }
             Message::Display(display::Message::Is(location)) => {
-                news(Event::XDisplayLocation(location))
+                event_only(Event::XDisplayLocation(location))
             }
             Message::Environment(Environment::Is(variables) | Environment::Info(variables)) => {
-                let (sifted, refused) = server.environment.sift(variables);
+                let (accepted, refused) = server.environment.filter_requested(variables);
                 cx.meter.add(Counter::TelnetVariablesRefused, refused as u64);
-                let event = (!sifted.is_empty()).then_some(Event::Environment(sifted));
+                let event = (!accepted.is_empty()).then_some(Event::Environment(accepted));
                 Some((Vec::new(), event))
             }
             _ => None,
@@ -187,7 +193,7 @@ impl Telnet {
     /// Returns [`AskError::NotEnabled`] if the peer does not perform STATUS; request the option
     /// first.
     pub fn ask_status(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        self.tell(Side::Him, OptionCode::STATUS, &status::send(), cx)
+        self.send_in_force(Side::Remote, OptionCode::STATUS, &status::send(), cx)
     }
 
     /// Sets the size of the user's window, and reports it to the peer if NAWS is enabled
@@ -197,23 +203,24 @@ impl Telnet {
         let is_new = core::mem::replace(&mut user.window, (columns, rows)) != (columns, rows);
         if is_new {
             // If NAWS is disabled, the size is not sent.
-            _ = self.tell(Side::Us, OptionCode::NAWS, &naws::is((columns, rows)), cx);
+            _ = self.send_in_force(Side::Local, OptionCode::NAWS, &naws::is((columns, rows)), cx);
         }
     }
 
-    /// Sends GA to signal that input is expected, unless its suppression was negotiated (RFC 858).
+    /// Sends GA to signal that input is expected (RFC 858). Sends nothing if the suppression of GA
+    /// was negotiated.
     ///
-    /// Returns whether it was sent.
+    /// Returns whether GA was sent.
     pub fn go_ahead(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_suppressed = self.is_enabled(Side::Us, OptionCode::SUPPRESS_GO_AHEAD);
+        let is_suppressed = self.is_enabled(Side::Local, OptionCode::SUPPRESS_GO_AHEAD);
         !is_suppressed && self.command(Command::GoAhead, cx)
     }
 
     /// Sends EOR to mark the end of a record, if END-OF-RECORD is in effect (RFC 885).
     ///
-    /// Returns whether it was sent.
+    /// Returns whether EOR was sent.
     pub fn end_of_record(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_wanted = self.is_in_force(Side::Us, OptionCode::END_OF_RECORD);
+        let is_wanted = self.is_in_force(Side::Local, OptionCode::END_OF_RECORD);
         is_wanted && self.command(Command::EndOfRecord, cx)
     }
 
@@ -224,7 +231,7 @@ impl Telnet {
     /// Returns [`AskError`] if the user does not perform TOGGLE-FLOW-CONTROL, or if the output
     /// queue is full.
     pub fn flow_control(&mut self, flow: FlowControl, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        self.tell(Side::Him, OptionCode::TOGGLE_FLOW_CONTROL, &flow.content(), cx)
+        self.send_in_force(Side::Remote, OptionCode::TOGGLE_FLOW_CONTROL, &flow.content(), cx)
     }
 
     /// Requests a character set of the settings. The answer arrives as [`Event::Charset`].
@@ -234,11 +241,11 @@ impl Telnet {
     /// Returns [`AskError`] if the local end does not perform CHARSET, if a request is outstanding,
     /// if no character set is configured, or if the output queue is full.
     pub fn ask_charset(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        if !self.is_in_force(Side::Us, OptionCode::CHARSET) {
+        if !self.is_in_force(Side::Local, OptionCode::CHARSET) {
             return Err(AskError::NotEnabled);
         }
         let content = self.charsets.request().ok_or(AskError::AlreadyAsked)?;
-        self.tell(Side::Us, OptionCode::CHARSET, &content, cx)
+        self.send_in_force(Side::Local, OptionCode::CHARSET, &content, cx)
             .inspect_err(|_| Charsets::forget(&mut self.charsets))
     }
 
@@ -250,7 +257,7 @@ impl Telnet {
     /// Returns [`AskError`] if the user does not perform LINEMODE, or if the output queue is full.
     pub fn ask_linemode(&mut self, mode: LinemodeMode, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = self.linemode.ask_mode(mode);
-        self.tell(Side::Him, OptionCode::LINEMODE, &content, cx)
+        self.send_in_force(Side::Remote, OptionCode::LINEMODE, &content, cx)
     }
 
     /// Requests, from a server, that the user also send pending input at these characters. The mask
@@ -261,7 +268,7 @@ impl Telnet {
     /// Returns [`AskError`] if the user does not perform LINEMODE, or if the output queue is full.
     pub fn ask_forward_mask(&mut self, mask: &[u8; 32], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = self.linemode.ask_forward_mask(mask);
-        self.tell(Side::Him, OptionCode::LINEMODE, &content, cx)
+        self.send_in_force(Side::Remote, OptionCode::LINEMODE, &content, cx)
     }
 
     /// Assigns another character to a line editing function, and reports it to the peer.
@@ -280,11 +287,11 @@ impl Telnet {
             return Err(AskError::NotEnabled);
         }
         let content = self.linemode.ask_character(function, character);
-        self.tell(side, OptionCode::LINEMODE, &content, cx)
+        self.send_in_force(side, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Sends a command to the serial port at the other end, from a user; from a server, an answer
-    /// or a notification (RFC 2217).
+    /// Sends a COM-PORT-OPTION message (RFC 2217). A user sends a command to the serial port of the
+    /// peer; a server sends an answer or a notification.
     ///
     /// # Errors
     ///
@@ -295,8 +302,8 @@ impl Telnet {
         if !self.is_in_force(side, OptionCode::COM_PORT) {
             return Err(AskError::NotEnabled);
         }
-        let content = self.com_port.say(command).ok_or(AskError::AlreadyAsked)?;
-        self.tell(side, OptionCode::COM_PORT, &content, cx)
+        let content = self.com_port.request(command).ok_or(AskError::AlreadyAsked)?;
+        self.send_in_force(side, OptionCode::COM_PORT, &content, cx)
     }
 
     /// Sends a GMCP message.
@@ -307,7 +314,7 @@ impl Telnet {
     /// is full.
     pub fn gmcp(&mut self, message: &Gmcp, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = message.content().ok_or(AskError::NotSupported)?;
-        self.tell(self.servers_side(), OptionCode::GMCP, &content, cx)
+        self.send_in_force(self.servers_side(), OptionCode::GMCP, &content, cx)
     }
 
     /// Sends MSDP variables.
@@ -318,7 +325,7 @@ impl Telnet {
     /// the output queue is full.
     pub fn msdp(&mut self, variables: &[MsdpVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = msdp::content(variables).ok_or(AskError::NotSupported)?;
-        self.tell(self.servers_side(), OptionCode::MSDP, &content, cx)
+        self.send_in_force(self.servers_side(), OptionCode::MSDP, &content, cx)
     }
 
     /// Sends the properties of a MUD, from a server.
@@ -329,19 +336,19 @@ impl Telnet {
     /// the output queue is full.
     pub fn mssp(&mut self, variables: &[MsspVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = mssp::content(variables).ok_or(AskError::NotSupported)?;
-        self.tell(Side::Us, OptionCode::MSSP, &content, cx)
+        self.send_in_force(Side::Local, OptionCode::MSSP, &content, cx)
     }
 
     fn users_side(&self) -> Side {
-        if self.is_user() { Side::Us } else { Side::Him }
+        if self.is_user() { Side::Local } else { Side::Remote }
     }
 
     fn servers_side(&self) -> Side {
-        if self.is_user() { Side::Him } else { Side::Us }
+        if self.is_user() { Side::Remote } else { Side::Local }
     }
 
     /// Sends a subnegotiation about an option that `side` performs.
-    fn tell(
+    fn send_in_force(
         &mut self,
         side: Side,
         option: OptionCode,
@@ -351,11 +358,16 @@ impl Telnet {
         if !self.is_in_force(side, option) {
             return Err(AskError::NotEnabled);
         }
-        let has_room = self.say_more(option, content, cx);
+        let has_room = self.send_subnegotiation(option, content, cx);
         if has_room { Ok(()) } else { Err(AskError::OutputFull) }
     }
 
-    pub(super) fn say_more(&mut self, option: OptionCode, content: &[u8], cx: &mut Cx<'_>) -> bool {
+    pub(super) fn send_subnegotiation(
+        &mut self,
+        option: OptionCode,
+        content: &[u8],
+        cx: &mut Cx<'_>,
+    ) -> bool {
         debug_assert!(option.0 != IAC, "the option that extends the list is never on");
         let bytes = output::subnegotiation(option, content);
         let has_room = self.put(&bytes, Counter::TelnetNegotiationsOut, cx);
@@ -367,7 +379,7 @@ impl Telnet {
     }
 
     fn row(&self, option: OptionCode) -> OptionRow {
-        let [us, him] = [Side::Us, Side::Him].map(|side| self.options.state(side, option));
+        let [us, him] = [Side::Local, Side::Remote].map(|side| self.options.state(side, option));
         OptionRow { option, us, him }
     }
 }

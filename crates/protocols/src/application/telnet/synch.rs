@@ -4,9 +4,9 @@
 //! RFC 854: after the transport's urgent notice the stream is searched for commands and its data is
 //! discarded, until DM. Without a notice DM has no effect. Three cases need a rule:
 //!
-//! - The notice arrives after the DM was read, because the driver checked for it too late. It
-//!   belongs to that DM, and no data is discarded. A DM is remembered for 65,535 bytes of data, the
-//!   largest window of RFC 793, since no notice can be later.
+//! - The notice arrives after the DM was read, because the driver checked for it too late. The
+//!   notice then belongs to that DM, and no data is discarded. A DM is remembered for 65,535 bytes
+//!   of data, the largest window of RFC 793, since no notice can be later.
 //! - The urgent data ends without a DM. RFC 854 requires discarding until DM, and TCP
 //!   implementations disagree by one byte on the end of urgent data. A peer that never sends DM
 //!   would cause all further data to be discarded, so at most [`TAIL_LIMIT`] more bytes are

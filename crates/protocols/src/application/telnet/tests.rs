@@ -11,23 +11,23 @@ use std::vec;
 /// One end with its own test context.
 pub(super) struct End {
     pub(super) telnet: Telnet,
-    pub(super) lab: TestContext,
+    pub(super) context: TestContext,
 }
 
 /// An event that owns its data; adjacent runs of data are joined.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum OwnedEvent {
     Data(Vec<u8>),
     Other(Event<'static>),
 }
 
 impl End {
     pub(super) fn user() -> Self {
-        Self { telnet: Telnet::user(&UserSettings::default()), lab: TestContext::default() }
+        Self { telnet: Telnet::user(&UserSettings::default()), context: TestContext::default() }
     }
 
     pub(super) fn server() -> Self {
-        Self { telnet: Telnet::server(&ServerSettings::default()), lab: TestContext::default() }
+        Self { telnet: Telnet::server(&ServerSettings::default()), context: TestContext::default() }
     }
 
     pub(super) fn with(settings: &UserSettings) -> Self {
@@ -41,38 +41,38 @@ impl End {
     /// Returns an end that has agreed to BINARY in both directions.
     pub(super) fn in_binary() -> Self {
         let mut end = Self::user();
-        end.hear(&[IAC, 251, 0, IAC, 253, 0]);
-        end.said();
+        end.receive(&[IAC, 251, 0, IAC, 253, 0]);
+        end.output();
         end
     }
 
     /// Receives `input`, and returns the events with adjacent data joined.
-    pub(super) fn hear(&mut self, input: &[u8]) -> Vec<Seen> {
+    pub(super) fn receive(&mut self, input: &[u8]) -> Vec<OwnedEvent> {
         let mut seen = Vec::new();
-        self.hear_more(input, &mut seen);
+        self.receive_more(input, &mut seen);
         seen
     }
 
-    pub(super) fn hear_more(&mut self, mut input: &[u8], seen: &mut Vec<Seen>) {
-        while let Some(event) = self.telnet.receive(&mut input, &mut self.lab.cx()) {
+    pub(super) fn receive_more(&mut self, mut input: &[u8], seen: &mut Vec<OwnedEvent>) {
+        while let Some(event) = self.telnet.receive(&mut input, &mut self.context.cx()) {
             match (event, seen.last_mut()) {
-                (Event::Data(run), Some(Seen::Data(data))) => data.extend_from_slice(run),
-                (Event::Data(run), _) => seen.push(Seen::Data(run.to_vec())),
-                (other, _) => seen.push(Seen::Other(owned(other))),
+                (Event::Data(run), Some(OwnedEvent::Data(data))) => data.extend_from_slice(run),
+                (Event::Data(run), _) => seen.push(OwnedEvent::Data(run.to_vec())),
+                (other, _) => seen.push(OwnedEvent::Other(owned(other))),
             }
         }
         assert!(input.is_empty());
     }
 
     /// Takes all queued output.
-    pub(super) fn said(&mut self) -> Vec<u8> {
-        let said = self.telnet.output().to_vec();
-        self.telnet.sent(said.len());
-        said
+    pub(super) fn output(&mut self) -> Vec<u8> {
+        let output = self.telnet.output().to_vec();
+        self.telnet.sent(output.len());
+        output
     }
 
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
-        self.telnet.send(data, &mut self.lab.cx())
+        self.telnet.send(data, &mut self.context.cx())
     }
 
     pub(super) fn ask(
@@ -81,11 +81,11 @@ impl End {
         option: OptionCode,
         enable: bool,
     ) -> Result<(), AskError> {
-        self.telnet.ask(side, option, enable, &mut self.lab.cx())
+        self.telnet.ask(side, option, enable, &mut self.context.cx())
     }
 
     pub(super) fn command(&mut self, command: Command) -> bool {
-        self.telnet.command(command, &mut self.lab.cx())
+        self.telnet.command(command, &mut self.context.cx())
     }
 }
 
@@ -118,25 +118,27 @@ fn owned(event: Event<'_>) -> Event<'static> {
     }
 }
 
-pub(super) fn data(bytes: &[u8]) -> Seen {
-    Seen::Data(bytes.to_vec())
+pub(super) fn data(bytes: &[u8]) -> OwnedEvent {
+    OwnedEvent::Data(bytes.to_vec())
 }
 
-pub(super) fn command(command: Command) -> Seen {
-    Seen::Other(Event::Command(command))
+pub(super) fn command(command: Command) -> OwnedEvent {
+    OwnedEvent::Other(Event::Command(command))
 }
 
-pub(super) fn enabled(side: Side, option: OptionCode) -> Seen {
-    Seen::Other(Event::Option { side, option, enabled: true })
+pub(super) fn enabled(side: Side, option: OptionCode) -> OwnedEvent {
+    OwnedEvent::Other(Event::Option { side, option, enabled: true })
 }
 
-pub(super) fn disabled(side: Side, option: OptionCode) -> Seen {
-    Seen::Other(Event::Option { side, option, enabled: false })
+pub(super) fn disabled(side: Side, option: OptionCode) -> OwnedEvent {
+    OwnedEvent::Other(Event::Option { side, option, enabled: false })
 }
 
 fn runs(input: &[u8]) -> Vec<Vec<u8>> {
-    let (mut end, mut rest, mut runs) = (End::user(), input, Vec::new());
-    while let Some(event) = end.telnet.receive(&mut rest, &mut end.lab.cx()) {
+    let mut end = End::user();
+    let mut rest = input;
+    let mut runs = Vec::new();
+    while let Some(event) = end.telnet.receive(&mut rest, &mut end.context.cx()) {
         let Event::Data(run) = event else { panic!("{event:?} is no data") };
         runs.push(run.to_vec());
     }
@@ -145,19 +147,21 @@ fn runs(input: &[u8]) -> Vec<Vec<u8>> {
 
 /// Passes bytes between both ends until nothing is queued, and returns the events of each. More
 /// rounds than any valid exchange needs are a loop.
-pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>) {
-    let (mut at_user, mut at_server) = (Vec::new(), Vec::new());
+pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<OwnedEvent>, Vec<OwnedEvent>) {
+    let mut at_user = Vec::new();
+    let mut at_server = Vec::new();
     let is_quiet = (0..100).any(|_| {
-        let (up, down) = (user.said(), server.said());
-        server.hear_more(&up, &mut at_server);
-        user.hear_more(&down, &mut at_user);
+        let up = user.output();
+        let down = server.output();
+        server.receive_more(&up, &mut at_server);
+        user.receive_more(&down, &mut at_user);
         up.is_empty() && down.is_empty()
     });
-    assert!(is_quiet, "the two never stop talking");
+    assert!(is_quiet, "user and server never stop sending messages");
     (at_user, at_server)
 }
 
-/// Generates bytes in which those with a meaning for Telnet are frequent.
+/// Generates bytes among which the codes of Telnet are frequent.
 pub(super) fn wire_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let telling = prop::sample::select(vec![
         0, 1, 3, 5, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254,
@@ -176,36 +180,41 @@ proptest! {
         is_user: bool
     ) {
         let make = || if is_user { End::user() } else { End::server() };
-        let (mut whole, mut cut) = (make(), make());
-        let expected = whole.hear(&bytes);
-        let (mut seen, mut rest, mut sizes) = (Vec::new(), &bytes[..], cuts.iter().cycle());
+        let mut whole = make();
+        let mut cut = make();
+        let expected = whole.receive(&bytes);
+        let mut seen = Vec::new();
+        let mut rest = &bytes[..];
+        let mut sizes = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            cut.hear_more(piece, &mut seen);
+            cut.receive_more(piece, &mut seen);
             rest = more;
         }
         prop_assert_eq!(seen, expected);
         prop_assert_eq!(cut.telnet.output(), whole.telnet.output());
-        prop_assert_eq!(cut.lab.meter.units(Work::TelnetByte), whole.lab.meter.units(Work::TelnetByte));
+        prop_assert_eq!(cut.context.meter.units(Work::TelnetByte), whole.context.meter.units(Work::TelnetByte));
     }
 
     // req RFC1123:3.2.7-MUST-1
     #[test]
     fn any_bytes_are_heard_unchanged_in_binary(bytes in wire_bytes(400)) {
-        let (mut here, mut there) = (End::in_binary(), End::in_binary());
+        let mut here = End::in_binary();
+        let mut there = End::in_binary();
         prop_assert_eq!(here.send(&bytes), bytes.len());
         let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
-        prop_assert_eq!(there.hear(&here.said()), expected);
+        prop_assert_eq!(there.receive(&here.output()), expected);
     }
 
     #[test]
     fn any_bytes_cut_anywhere_are_heard_unchanged_in_nvt(bytes in wire_bytes(400), at: prop::sample::Index) {
-        let (mut here, mut there) = (End::server(), End::user());
+        let mut here = End::server();
+        let mut there = End::user();
         let (first, second) = bytes.split_at(at.index(bytes.len() + 1));
         here.send(first);
         here.send(second);
         let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
-        prop_assert_eq!(there.hear(&here.said()), expected);
+        prop_assert_eq!(there.receive(&here.output()), expected);
     }
 
     // req RFC1123:3.2.1-MUST-1, RFC1123:3.2.1-MUST-2
@@ -216,18 +225,20 @@ proptest! {
             0..60
         )
     ) {
-        let (mut user, mut server) = (End::user(), End::server());
-        let (requests, known) = (steps.len() as u64, option::known().collect::<Vec<_>>());
+        let mut user = End::user();
+        let mut server = End::server();
+        let requests = steps.len() as u64;
+        let known = option::known().collect::<Vec<_>>();
         for (is_user, is_ours, option, enable, up, down) in steps {
-            let side = if is_ours { Side::Us } else { Side::Him };
+            let side = if is_ours { Side::Local } else { Side::Remote };
             let end = if is_user { &mut user } else { &mut server };
             _ = end.ask(side, known[option], enable);
             let going: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
             user.telnet.sent(going.len());
-            server.hear(&going);
+            server.receive(&going);
             let coming: Vec<u8> = server.telnet.output().iter().copied().take(down).collect();
             server.telnet.sent(coming.len());
-            user.hear(&coming);
+            user.receive(&coming);
         }
         settle(&mut user, &mut server);
         prop_assert!(user.telnet.negotiation_is_quiet() && server.telnet.negotiation_is_quiet());
@@ -236,9 +247,9 @@ proptest! {
         }
         // A request and its answer, and for a terminal type or a window the subnegotiations that
         // follow.
-        let said = user.lab.counted(Counter::TelnetNegotiationsOut)
-            + server.lab.counted(Counter::TelnetNegotiationsOut);
-        prop_assert!(said <= 4 * requests);
+        let output = user.context.counted(Counter::TelnetNegotiationsOut)
+            + server.context.counted(Counter::TelnetNegotiationsOut);
+        prop_assert!(output <= 4 * requests);
     }
 }
 
@@ -246,17 +257,19 @@ proptest! {
 #[test]
 fn every_byte_value_is_heard_unchanged_in_nvt() {
     let bytes: Vec<u8> = (0..=255).collect();
-    let (mut here, mut there) = (End::server(), End::user());
+    let mut here = End::server();
+    let mut there = End::user();
     assert_eq!(here.send(&bytes), 256);
-    assert_eq!(there.hear(&here.said()), [data(&bytes)]);
+    assert_eq!(there.receive(&here.output()), [data(&bytes)]);
 }
 
 #[test]
 fn every_byte_value_is_heard_unchanged_in_binary() {
     let bytes: Vec<u8> = (0..=255).collect();
-    let (mut here, mut there) = (End::in_binary(), End::in_binary());
+    let mut here = End::in_binary();
+    let mut there = End::in_binary();
     assert_eq!(here.send(&bytes), 256);
-    assert_eq!(there.hear(&here.said()), [data(&bytes)]);
+    assert_eq!(there.receive(&here.output()), [data(&bytes)]);
 }
 
 #[test]
@@ -268,9 +281,10 @@ fn a_run_of_data_ends_with_the_line() {
 fn a_run_of_data_goes_on_behind_the_line_where_it_may() {
     let mut telnet = Telnet::user(&UserSettings::default());
     telnet.run_over_lines();
-    let (mut lab, mut input) = (TestContext::default(), &b"one\r\ntwo\r\0three\xff\xf1four"[..]);
-    assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"one\r\ntwo\r")));
-    assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"three")));
+    let mut context = TestContext::default();
+    let mut input = &b"one\r\ntwo\r\0three\xff\xf1four"[..];
+    assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"one\r\ntwo\r")));
+    assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"three")));
 }
 
 #[test]
@@ -285,9 +299,10 @@ fn a_doubled_iac_is_one_byte_of_data_at_the_start_of_a_run() {
 
 #[test]
 fn runs_point_into_the_input() {
-    let (mut end, text) = (End::user(), *b"not copied");
+    let mut end = End::user();
+    let text = *b"not copied";
     let mut input = &text[..];
-    let event = end.telnet.receive(&mut input, &mut end.lab.cx());
+    let event = end.telnet.receive(&mut input, &mut end.context.cx());
     let Some(Event::Data(run)) = event else { panic!("{event:?} is no data") };
     assert_eq!(run.as_ptr(), text.as_ptr());
 }
@@ -295,11 +310,11 @@ fn runs_point_into_the_input() {
 #[test]
 fn a_run_is_charged_once_and_the_account_is_given_back() {
     let mut end = End::user();
-    end.lab.meter.enter(Account::Terminal);
-    end.hear(b"one\r\ntwo");
+    end.context.meter.enter(Account::Terminal);
+    end.receive(b"one\r\ntwo");
     end.send(b"four");
-    assert_eq!(end.lab.meter.units(Work::TelnetByte), 12);
-    assert_eq!(end.lab.meter.enter(Account::Outside), Account::Terminal);
+    assert_eq!(end.context.meter.units(Work::TelnetByte), 12);
+    assert_eq!(end.context.meter.enter(Account::Outside), Account::Terminal);
 }
 
 // req RFC1123:3.3.1-MUST-3
@@ -308,7 +323,7 @@ fn the_end_of_a_line_is_sent_as_the_setting_says() {
     let sent = [EndOfLine::CrLf, EndOfLine::CrNul, EndOfLine::Lf].map(|end_of_line| {
         let mut end = End::with(&UserSettings { end_of_line, ..UserSettings::default() });
         end.send(b"a\rb\r\nc\nd\xff");
-        end.said()
+        end.output()
     });
     let expected =
         [&b"a\r\nb\r\nc\nd\xff\xff"[..], b"a\r\0b\r\nc\nd\xff\xff", b"a\nb\r\nc\nd\xff\xff"];
@@ -320,111 +335,112 @@ fn the_end_of_a_line_is_sent_as_the_setting_says() {
 fn in_binary_only_iac_is_changed() {
     let mut end = End::in_binary();
     end.send(b"a\rb\r\nc\xff");
-    assert_eq!(end.said(), b"a\rb\r\nc\xff\xff");
-    assert_eq!(end.hear(b"a\r\0b\r\n"), [data(b"a\r\0b\r\n")]);
+    assert_eq!(end.output(), b"a\rb\r\nc\xff\xff");
+    assert_eq!(end.receive(b"a\r\0b\r\n"), [data(b"a\r\0b\r\n")]);
 }
 
 #[test]
 fn binary_ends_in_each_direction_where_its_sender_says_so() {
     let mut end = End::in_binary();
-    end.ask(Side::Us, OptionCode::BINARY, false).unwrap();
-    end.ask(Side::Him, OptionCode::BINARY, false).unwrap();
+    end.ask(Side::Local, OptionCode::BINARY, false).unwrap();
+    end.ask(Side::Remote, OptionCode::BINARY, false).unwrap();
     end.send(b"\r");
-    assert_eq!(end.said(), b"\xff\xfc\x00\xff\xfe\x00\r\n");
-    let seen = end.hear(b"\r\0\xff\xfc\x00\r\0");
-    assert_eq!(seen, [data(b"\r\0"), disabled(Side::Him, OptionCode::BINARY), data(b"\r")]);
+    assert_eq!(end.output(), b"\xff\xfc\x00\xff\xfe\x00\r\n");
+    let seen = end.receive(b"\r\0\xff\xfc\x00\r\0");
+    assert_eq!(seen, [data(b"\r\0"), disabled(Side::Remote, OptionCode::BINARY), data(b"\r")]);
 }
 
 #[test]
 fn output_over_the_limit_is_refused_and_counted() {
     let mut end = End::with(&UserSettings { output_limit_bytes: 5, ..UserSettings::default() });
     assert_eq!(end.send(b"ab\xff\xffc"), 3);
-    assert_eq!(end.said(), b"ab\xff\xff");
-    assert_eq!(end.lab.counted(Counter::TelnetOutputRefused), 2);
+    assert_eq!(end.output(), b"ab\xff\xff");
+    assert_eq!(end.context.counted(Counter::TelnetOutputRefused), 2);
     assert_eq!(end.send(b"\xffc"), 2);
 }
 
 #[test]
-fn a_user_offers_his_terminal_and_window_and_no_go_ahead() {
+fn a_user_offers_terminal_type_and_window_size_and_suppress_go_ahead() {
     let mut end = End::user();
-    end.telnet.start(&mut end.lab.cx());
-    assert_eq!(end.said(), [IAC, 251, 24, IAC, 251, 31, IAC, 253, 3, IAC, 251, 3]);
+    end.telnet.start(&mut end.context.cx());
+    assert_eq!(end.output(), [IAC, 251, 24, IAC, 251, 31, IAC, 253, 3, IAC, 251, 3]);
     assert!(!end.telnet.negotiation_is_quiet());
 }
 
 #[test]
-fn a_user_who_is_told_to_wait_says_nothing_first() {
+fn a_user_set_to_wait_sends_nothing_first() {
     let settings = UserSettings { starts_negotiation: false, ..UserSettings::default() };
     let mut end = End::with(&settings);
-    end.telnet.start(&mut end.lab.cx());
-    assert_eq!(end.said(), []);
+    end.telnet.start(&mut end.context.cx());
+    assert_eq!(end.output(), []);
 }
 
 #[test]
 fn user_and_server_come_to_remote_echo_a_terminal_and_a_window() {
-    let (mut user, mut server) = (End::user(), End::server());
-    user.telnet.start(&mut user.lab.cx());
-    server.telnet.start(&mut server.lab.cx());
+    let mut user = End::user();
+    let mut server = End::server();
+    user.telnet.start(&mut user.context.cx());
+    server.telnet.start(&mut server.context.cx());
     assert!(user.telnet.echoes_locally());
     let (_, at_server) = settle(&mut user, &mut server);
     assert!(!user.telnet.echoes_locally() && user.telnet.negotiation_is_quiet());
     let window = Event::WindowSize { columns: 80, rows: 24 };
-    assert!(at_server.contains(&Seen::Other(window)));
-    assert!(at_server.contains(&Seen::Other(Event::TerminalType("UNKNOWN".into()))));
+    assert!(at_server.contains(&OwnedEvent::Other(window)));
+    assert!(at_server.contains(&OwnedEvent::Other(Event::TerminalType("UNKNOWN".into()))));
 }
 
 // req RFC1123:3.2.1-MUST-2
 #[test]
 fn an_option_that_is_agreed_is_not_answered_again() {
     let mut end = End::user();
-    assert_eq!(end.hear(&[IAC, 251, 1]), [enabled(Side::Him, OptionCode::ECHO)]);
-    assert_eq!(end.said(), [IAC, 253, 1]);
-    assert_eq!(end.hear(&[IAC, 251, 1]), []);
-    assert_eq!(end.said(), []);
-    assert_eq!(end.hear(&[IAC, 252, 1]), [disabled(Side::Him, OptionCode::ECHO)]);
-    assert_eq!(end.said(), [IAC, 254, 1]);
+    assert_eq!(end.receive(&[IAC, 251, 1]), [enabled(Side::Remote, OptionCode::ECHO)]);
+    assert_eq!(end.output(), [IAC, 253, 1]);
+    assert_eq!(end.receive(&[IAC, 251, 1]), []);
+    assert_eq!(end.output(), []);
+    assert_eq!(end.receive(&[IAC, 252, 1]), [disabled(Side::Remote, OptionCode::ECHO)]);
+    assert_eq!(end.output(), [IAC, 254, 1]);
 }
 
 #[test]
 fn a_refusal_of_what_we_asked_is_an_event_and_no_words() {
     let mut end = End::user();
-    end.ask(Side::Him, OptionCode::ECHO, true).unwrap();
-    assert_eq!(end.said(), [IAC, 253, 1]);
-    let refused = Event::Refused { side: Side::Him, option: OptionCode::ECHO };
-    assert_eq!(end.hear(&[IAC, 252, 1]), [Seen::Other(refused)]);
-    assert_eq!(end.said(), []);
+    end.ask(Side::Remote, OptionCode::ECHO, true).unwrap();
+    assert_eq!(end.output(), [IAC, 253, 1]);
+    let refused = Event::Refused { side: Side::Remote, option: OptionCode::ECHO };
+    assert_eq!(end.receive(&[IAC, 252, 1]), [OwnedEvent::Other(refused)]);
+    assert_eq!(end.output(), []);
 }
 
 // req RFC1123:3.2.1-MUST-3
 #[test]
-fn what_a_side_cannot_perform_is_neither_asked_nor_agreed_to() {
+fn an_unsupported_option_is_neither_requested_nor_accepted() {
     let mut end = End::user();
-    assert_eq!(end.ask(Side::Us, OptionCode::ECHO, true), Err(AskError::NotSupported));
-    assert_eq!(end.ask(Side::Us, OptionCode::NEW_ENVIRON, true), Err(AskError::NotSupported));
-    assert_eq!(end.hear(&[IAC, 253, 1, IAC, 251, 31, IAC, 251, 200]), []);
-    assert_eq!(end.said(), [IAC, 252, 1, IAC, 254, 31, IAC, 254, 200]);
-    assert_eq!(end.lab.counted(Counter::TelnetOptionsRefused), 3);
+    assert_eq!(end.ask(Side::Local, OptionCode::ECHO, true), Err(AskError::NotSupported));
+    assert_eq!(end.ask(Side::Local, OptionCode::NEW_ENVIRON, true), Err(AskError::NotSupported));
+    assert_eq!(end.receive(&[IAC, 253, 1, IAC, 251, 31, IAC, 251, 200]), []);
+    assert_eq!(end.output(), [IAC, 252, 1, IAC, 254, 31, IAC, 254, 200]);
+    assert_eq!(end.context.counted(Counter::TelnetOptionsRefused), 3);
 }
 
 #[test]
 fn a_full_queue_leaves_the_state_as_it_was() {
     let mut end = End::with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
     while end.command(Command::NoOperation) {}
-    let asked = end.ask(Side::Him, OptionCode::ECHO, true);
+    let asked = end.ask(Side::Remote, OptionCode::ECHO, true);
     assert_eq!(asked, Err(AskError::OutputFull));
-    assert_eq!(end.hear(&[IAC, 251, 1]), []);
+    assert_eq!(end.receive(&[IAC, 251, 1]), []);
     assert!(end.telnet.negotiation_is_quiet() && end.telnet.echoes_locally());
 }
 
 #[test]
-fn the_terminal_type_is_told_as_often_as_it_is_asked_for() {
+fn the_terminal_type_is_sent_as_often_as_it_is_requested() {
     let settings = UserSettings { terminal_type: "xterm-256color".into(), ..Default::default() };
     let mut end = End::with(&settings);
-    end.hear(&[IAC, 253, 24]);
-    end.said();
-    end.hear(&[IAC, SB, 24, 1, IAC, SE, IAC, SB, 24, 1, IAC, SE]);
+    end.receive(&[IAC, 253, 24]);
+    end.output();
+    end.receive(&[IAC, SB, 24, 1, IAC, SE, IAC, SB, 24, 1, IAC, SE]);
     let expected = b"\xff\xfa\x18\x00xterm-256color\xff\xf0".repeat(2);
-    assert_eq!(end.said(), expected);
+    assert_eq!(end.output(), expected);
 }
 
 // req RFC1123:3.2.8-MUST-1
@@ -436,85 +452,87 @@ fn the_terminal_type_goes_out_in_upper_case_if_so_set() {
         ..Default::default()
     };
     let mut end = End::with(&settings);
-    end.hear(&[IAC, 253, 24, IAC, SB, 24, 1, IAC, SE]);
-    assert_eq!(end.said(), b"\xff\xfb\x18\xff\xfa\x18\x00VT100\xff\xf0");
+    end.receive(&[IAC, 253, 24, IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(end.output(), b"\xff\xfb\x18\xff\xfa\x18\x00VT100\xff\xf0");
 }
 
 #[test]
 fn a_window_of_255_columns_is_sent_with_the_255_doubled() {
     let mut end = End::with(&UserSettings { window: (255, 24), ..UserSettings::default() });
-    end.hear(&[IAC, 253, 31]);
-    assert_eq!(end.said(), [IAC, 251, 31, IAC, SB, 31, 0, 255, 255, 0, 24, IAC, SE]);
+    end.receive(&[IAC, 253, 31]);
+    assert_eq!(end.output(), [IAC, 251, 31, IAC, SB, 31, 0, 255, 255, 0, 24, IAC, SE]);
 }
 
 #[test]
-fn a_new_window_size_is_told_once_and_only_while_asked_for() {
+fn a_new_window_size_is_sent_once_and_only_while_enabled() {
     let mut end = End::user();
-    end.telnet.resize(100, 30, &mut end.lab.cx());
-    assert_eq!(end.said(), []);
-    end.hear(&[IAC, 253, 31]);
-    assert_eq!(end.said(), [IAC, 251, 31, IAC, SB, 31, 0, 100, 0, 30, IAC, SE]);
-    end.telnet.resize(100, 30, &mut end.lab.cx());
-    assert_eq!(end.said(), []);
-    end.telnet.resize(65_535, 1, &mut end.lab.cx());
-    assert_eq!(end.said(), [IAC, SB, 31, 255, 255, 255, 255, 0, 1, IAC, SE]);
+    end.telnet.resize(100, 30, &mut end.context.cx());
+    assert_eq!(end.output(), []);
+    end.receive(&[IAC, 253, 31]);
+    assert_eq!(end.output(), [IAC, 251, 31, IAC, SB, 31, 0, 100, 0, 30, IAC, SE]);
+    end.telnet.resize(100, 30, &mut end.context.cx());
+    assert_eq!(end.output(), []);
+    end.telnet.resize(65_535, 1, &mut end.context.cx());
+    assert_eq!(end.output(), [IAC, SB, 31, 255, 255, 255, 255, 0, 1, IAC, SE]);
 }
 
 #[test]
-fn status_is_told_from_both_sides_of_every_option() {
+fn status_reports_both_sides_of_every_option() {
     let mut end = End::user();
-    end.hear(&[IAC, 253, 5, IAC, 251, 1, IAC, 251, 3, IAC, 253, 3]);
-    end.said();
-    end.hear(&[IAC, SB, 5, 1, IAC, SE]);
+    end.receive(&[IAC, 253, 5, IAC, 251, 1, IAC, 251, 3, IAC, 253, 3]);
+    end.output();
+    end.receive(&[IAC, SB, 5, 1, IAC, SE]);
     let expected = [IAC, SB, 5, 0, 253, 1, 251, 3, 253, 3, 251, 5, IAC, SE];
-    assert_eq!(end.said(), expected);
+    assert_eq!(end.output(), expected);
 }
 
 #[test]
 fn the_status_of_the_other_is_read_from_our_side() {
-    let (mut user, mut server) = (End::user(), End::server());
-    let early = user.telnet.ask_status(&mut user.lab.cx());
+    let mut user = End::user();
+    let mut server = End::server();
+    let early = user.telnet.ask_status(&mut user.context.cx());
     assert_eq!(early, Err(AskError::NotEnabled));
-    server.ask(Side::Us, OptionCode::STATUS, true).unwrap();
-    server.ask(Side::Us, OptionCode::ECHO, true).unwrap();
-    server.ask(Side::Him, OptionCode::BINARY, true).unwrap();
+    server.ask(Side::Local, OptionCode::STATUS, true).unwrap();
+    server.ask(Side::Local, OptionCode::ECHO, true).unwrap();
+    server.ask(Side::Remote, OptionCode::BINARY, true).unwrap();
     settle(&mut user, &mut server);
-    user.telnet.ask_status(&mut user.lab.cx()).unwrap();
+    user.telnet.ask_status(&mut user.context.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
     let enabled = [
-        (Side::Us, OptionCode::BINARY),
-        (Side::Him, OptionCode::ECHO),
-        (Side::Him, OptionCode::STATUS),
+        (Side::Local, OptionCode::BINARY),
+        (Side::Remote, OptionCode::ECHO),
+        (Side::Remote, OptionCode::STATUS),
     ];
-    assert_eq!(at_user, [Seen::Other(Event::Status(enabled.to_vec()))]);
+    assert_eq!(at_user, [OwnedEvent::Other(Event::Status(enabled.to_vec()))]);
 }
 
 #[test]
 fn a_timing_mark_comes_back_behind_what_was_said_before_it() {
     let mut end = End::user();
     end.send(b"echoed");
-    end.hear(&[IAC, 253, 6]);
-    assert_eq!(end.said(), b"echoed\xff\xfb\x06");
+    end.receive(&[IAC, 253, 6]);
+    assert_eq!(end.output(), b"echoed\xff\xfb\x06");
 }
 
 #[test]
 fn each_timing_mark_of_ours_has_one_answer_and_others_mean_nothing() {
     let mut end = End::user();
-    end.ask(Side::Him, OptionCode::TIMING_MARK, true).unwrap();
-    end.ask(Side::Him, OptionCode::TIMING_MARK, true).unwrap();
-    assert_eq!(end.said(), [IAC, 253, 6, IAC, 253, 6]);
-    let seen = end.hear(&[IAC, 251, 6, IAC, 252, 6, IAC, 251, 6]);
-    let marks = [true, false].map(|agreed| Seen::Other(Event::TimingMark { agreed }));
+    end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
+    end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
+    assert_eq!(end.output(), [IAC, 253, 6, IAC, 253, 6]);
+    let seen = end.receive(&[IAC, 251, 6, IAC, 252, 6, IAC, 251, 6]);
+    let marks = [true, false].map(|agreed| OwnedEvent::Other(Event::TimingMark { agreed }));
     assert_eq!(seen, marks);
-    assert_eq!(end.said(), []);
+    assert_eq!(end.output(), []);
 }
 
 // req RFC1123:3.2.3-MUST-1
 #[test]
 fn every_command_is_sent_and_heard() {
-    let (mut here, mut there) = (End::user(), End::user());
+    let mut here = End::user();
+    let mut there = End::user();
     assert!(Command::ALL.iter().all(|command| here.command(*command)));
-    let seen = there.hear(&here.said());
+    let seen = there.receive(&here.output());
     assert_eq!(seen, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
 }
 
@@ -522,24 +540,24 @@ fn every_command_is_sent_and_heard() {
 #[test]
 fn an_unknown_command_is_counted_and_ignored() {
     let mut end = End::user();
-    assert_eq!(end.hear(b"a\xff\x01b\xff\xf0c"), [data(b"abc")]);
-    assert_eq!(end.lab.counted(Counter::TelnetCommandsUnknown), 2);
+    assert_eq!(end.receive(b"a\xff\x01b\xff\xf0c"), [data(b"abc")]);
+    assert_eq!(end.context.counted(Counter::TelnetCommandsUnknown), 2);
 }
 
 #[test]
 fn a_subnegotiation_without_its_end_stops_at_the_next_command() {
     let mut end = End::user();
-    let seen = end.hear(b"\xff\xfa\x18\x01\xff\xf6a\xff\xfa\xff\xf0b");
+    let seen = end.receive(b"\xff\xfa\x18\x01\xff\xf6a\xff\xfa\xff\xf0b");
     assert_eq!(seen, [command(Command::AreYouThere), data(b"ab")]);
-    assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsWrong), 2);
+    assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsWrong), 2);
 }
 
 #[test]
-fn a_terminal_type_nobody_agreed_to_is_not_told() {
+fn a_terminal_type_without_agreement_is_not_sent() {
     let mut end = End::user();
-    end.hear(&[IAC, SB, 24, 1, IAC, SE]);
-    assert_eq!(end.said(), []);
-    assert_eq!(end.lab.counted(Counter::TelnetSubnegotiationsWrong), 1);
+    end.receive(&[IAC, SB, 24, 1, IAC, SE]);
+    assert_eq!(end.output(), []);
+    assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsWrong), 1);
 }
 
 // req RFC1123:3.2.4-MUST-1
@@ -547,39 +565,39 @@ fn a_terminal_type_nobody_agreed_to_is_not_told() {
 fn a_synch_throws_away_data_and_keeps_commands_until_the_data_mark() {
     let mut end = End::user();
     end.telnet.urgent();
-    let seen = end.hear(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
+    let seen = end.receive(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
     let expected = [
         command(Command::AreYouThere),
-        enabled(Side::Him, OptionCode::ECHO),
+        enabled(Side::Remote, OptionCode::ECHO),
         command(Command::DataMark),
         data(b"new"),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(end.lab.counted(Counter::TelnetBytesDiscarded), 8);
+    assert_eq!(end.context.counted(Counter::TelnetBytesDiscarded), 8);
 }
 
 #[test]
 fn a_data_mark_without_urgent_notice_throws_nothing_away() {
     let mut end = End::user();
-    assert_eq!(end.hear(b"a\xff\xf2b"), [data(b"a"), command(Command::DataMark), data(b"b")]);
+    assert_eq!(end.receive(b"a\xff\xf2b"), [data(b"a"), command(Command::DataMark), data(b"b")]);
     assert!(!end.telnet.is_discarding());
 }
 
 #[test]
 fn an_urgent_notice_that_comes_after_its_data_mark_throws_nothing_away() {
     let mut end = End::user();
-    end.hear(b"a\xff\xf2b");
+    end.receive(b"a\xff\xf2b");
     end.telnet.urgent();
-    assert_eq!(end.hear(b"c"), [data(b"c")]);
+    assert_eq!(end.receive(b"c"), [data(b"c")]);
     end.telnet.urgent();
-    assert_eq!(end.hear(b"old\xff\xf2new"), [command(Command::DataMark), data(b"new")]);
+    assert_eq!(end.receive(b"old\xff\xf2new"), [command(Command::DataMark), data(b"new")]);
 }
 
 #[test]
 fn a_data_mark_waits_for_its_notice_no_longer_than_a_window_of_data() {
     let mut end = End::user();
-    end.hear(b"\xff\xf2");
-    end.hear(&[b'x'; 65_536]);
+    end.receive(b"\xff\xf2");
+    end.receive(&[b'x'; 65_536]);
     end.telnet.urgent();
     assert!(end.telnet.is_discarding());
 }
@@ -587,7 +605,7 @@ fn a_data_mark_waits_for_its_notice_no_longer_than_a_window_of_data() {
 #[test]
 fn the_end_of_urgent_data_ends_the_wait_of_a_data_mark() {
     let mut end = End::user();
-    end.hear(b"\xff\xf2");
+    end.receive(b"\xff\xf2");
     end.telnet.urgent_ended();
     end.telnet.urgent();
     assert!(end.telnet.is_discarding());
@@ -598,28 +616,28 @@ fn urgent_data_announced_again_after_the_data_mark_is_another_synch() {
     let mut end = End::user();
     end.telnet.urgent();
     end.telnet.urgent();
-    assert_eq!(end.hear(b"a\xff\xf2"), [command(Command::DataMark)]);
+    assert_eq!(end.receive(b"a\xff\xf2"), [command(Command::DataMark)]);
     end.telnet.urgent();
-    assert_eq!(end.hear(b"b\xff\xf2c"), [command(Command::DataMark), data(b"c")]);
+    assert_eq!(end.receive(b"b\xff\xf2c"), [command(Command::DataMark), data(b"c")]);
 }
 
 #[test]
 fn after_urgent_data_without_a_data_mark_one_that_follows_still_counts() {
     let mut end = End::user();
     end.telnet.urgent();
-    end.hear(b"old\xff");
+    end.receive(b"old\xff");
     end.telnet.urgent_ended();
-    assert_eq!(end.hear(b"\xf2new"), [command(Command::DataMark), data(b"new")]);
+    assert_eq!(end.receive(b"\xf2new"), [command(Command::DataMark), data(b"new")]);
 }
 
 #[test]
-fn after_urgent_data_without_a_data_mark_the_user_is_not_deaf_for_ever() {
+fn after_urgent_data_without_a_data_mark_the_user_resumes_reading() {
     let mut end = End::user();
     end.telnet.urgent();
-    end.hear(b"urgent");
+    end.receive(b"urgent");
     end.telnet.urgent_ended();
-    assert_eq!(end.hear(&[b'x'; 300]), [data(&[b'x'; 300 - synch::TAIL_LIMIT])]);
-    assert_eq!(end.lab.counted(Counter::TelnetBytesDiscarded), 6 + 256);
+    assert_eq!(end.receive(&[b'x'; 300]), [data(&[b'x'; 300 - synch::TAIL_LIMIT])]);
+    assert_eq!(end.context.counted(Counter::TelnetBytesDiscarded), 6 + 256);
 }
 
 #[test]
@@ -638,7 +656,7 @@ fn an_interrupt_with_synch_goes_out_as_urgent_data_up_to_the_data_mark() {
 #[test]
 fn an_urgent_command_is_followed_by_its_data_mark_or_not_queued() {
     let mut end = End::user();
-    let send = |end: &mut End| end.telnet.urgent_command(Command::Break, &mut end.lab.cx());
+    let send = |end: &mut End| end.telnet.urgent_command(Command::Break, &mut end.context.cx());
     assert!(send(&mut end));
     assert_eq!(end.telnet.output(), b"\xff\xf3\xff\xf2");
     assert_eq!(end.telnet.urgent_mark(), Some(4));
@@ -651,16 +669,16 @@ fn an_urgent_command_is_followed_by_its_data_mark_or_not_queued() {
 #[test]
 fn a_server_answers_abort_output_by_synch() {
     let mut end = End::server();
-    assert_eq!(end.hear(b"\xff\xf5"), [command(Command::AbortOutput)]);
+    assert_eq!(end.receive(b"\xff\xf5"), [command(Command::AbortOutput)]);
     assert_eq!(end.telnet.urgent_mark(), Some(2));
-    assert_eq!(end.said(), b"\xff\xf2");
+    assert_eq!(end.output(), b"\xff\xf2");
 }
 
 #[test]
 fn the_table_of_options_shows_each_as_rfc_1143_spells_it() {
     let mut end = End::user();
-    end.ask(Side::Us, OptionCode::NAWS, true).unwrap();
-    end.hear(&[IAC, 251, 1]);
+    end.ask(Side::Local, OptionCode::NAWS, true).unwrap();
+    end.receive(&[IAC, 251, 1]);
     let table: Vec<_> = end
         .telnet
         .options()

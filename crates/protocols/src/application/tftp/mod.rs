@@ -19,10 +19,10 @@
 //! block of a window, or, once, the last block before a gap; the sender continues after that block.
 //! With a window of one block this is RFC 1350. With that window a duplicate acknowledgment never
 //! triggers a retransmission, which avoids the Sorcerer's Apprentice syndrome (RFC 1123 §4.2.3.1).
-//! With a larger window it triggers one per block, since it may be the only sign that the first
-//! block of the window was lost. Both ends repeat their last packets when a timer based on the
-//! measured round trip expires (RFC 1123 §4.2.3.2), and fail when the transfer makes no progress
-//! for [`Settings::patience`].
+//! With a larger window a duplicate acknowledgment triggers one retransmission per block, since it
+//! may be the only sign that the first block of the window was lost. Both ends repeat their last
+//! packets when a timer based on the measured round trip expires (RFC 1123 §4.2.3.2), and fail when
+//! the transfer makes no progress for [`Settings::idle_timeout`].
 //!
 //! Block numbers have 16 bits and wrap from 65,535 to 0. The file size is not limited.
 //!
@@ -35,19 +35,19 @@
 mod block;
 mod netascii;
 mod options;
-mod packet;
 mod receiver;
 mod request;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod tftp_packet;
 mod timer;
 
 pub use options::{Agreed, BLOCK_SIZE_DEFAULT, Limits, Options, OptionsError, window_size_for};
-pub use packet::{ErrorCode, Fault, HEADER_LEN};
 pub use receiver::Receiver;
 pub use request::{Direction, Mode, REQUEST_MAX_LEN, Request, RequestError};
 pub use sender::Sender;
+pub use tftp_packet::{ErrorCode, Fault, HEADER_LEN};
 
 use crate::time::Duration;
 use alloc::vec::Vec;
@@ -59,12 +59,12 @@ pub const SERVER_PORT: u16 = 69;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The transfer fails after this time without progress.
-    pub patience: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(25) }
+        Self { idle_timeout: Duration::from_secs(25) }
     }
 }
 
@@ -102,29 +102,29 @@ pub const UNKNOWN_TRANSFER_ID: &[u8] = b"\0\x05\0\x05This port is in use by anot
 /// A datagram that belongs to another transfer. Its sender is to be answered with
 /// [`UNKNOWN_TRANSFER_ID`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stray;
+pub struct WrongTransferId;
 
-/// Upper bound on the number of queued events, which are one opening and one end.
+/// Upper bound on the number of queued events: a transfer reports each event at most once.
 const EVENTS_LIMIT: usize = 4;
 
 /// The opening of a transfer: a datagram that is repeated until the first answer arrives.
 #[derive(Debug)]
 struct Opening {
     datagram: Vec<u8>,
-    is_owed: bool,
+    must_send: bool,
     /// Options of a user's request; `None` for a server's opening.
     asked: Option<Options>,
 }
 
 impl Opening {
     const fn of_user(datagram: Vec<u8>, asked: Options) -> Self {
-        Self { datagram, is_owed: true, asked: Some(asked) }
+        Self { datagram, must_send: true, asked: Some(asked) }
     }
 
     const fn of_server(datagram: Vec<u8>) -> Self {
-        Self { datagram, is_owed: true, asked: None }
+        Self { datagram, must_send: true, asked: None }
     }
 }
 
 const OPTIONS_REFUSED: Fault =
-    Fault { code: ErrorCode::OptionsRefused, text: "These options were not asked for." };
+    Fault { code: ErrorCode::OptionsRefused, text: "The answer has unrequested options." };

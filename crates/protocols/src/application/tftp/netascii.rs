@@ -72,7 +72,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn decoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-        let (mut decoder, mut text) = (Decoder::default(), Vec::new());
+        let mut decoder = Decoder::default();
+        let mut text = Vec::new();
         for piece in pieces {
             decoder.decode(piece, &mut text);
         }

@@ -17,7 +17,7 @@ const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
 const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
 /// Minimum memory that a Linux kernel charges for a datagram in addition to its bytes (our choice).
 const DATAGRAM_CHARGE_BYTES: usize = 768;
-/// Half of all block numbers (our choice), so that blocks behind and ahead cannot be confused.
+/// Half of all block numbers (our choice), so that earlier and later blocks cannot be confused.
 const WINDOW_SIZE_MAX: u16 = 32_767;
 
 /// Options of a request or of its answer; `None` means absent.
@@ -82,7 +82,7 @@ pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
 }
 
 impl Options {
-    /// Parses the options of an OACK, or those after the mode of a request.
+    /// Parses the options of an OACK, or the options after the mode of a request.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ impl Options {
         is_within.then(|| answer.agreed())
     }
 
-    /// Returns the parameters that this answer establishes; without options they are those of
-    /// RFC 1350.
+    /// Returns the parameters that this answer establishes. Without options they are the parameters
+    /// of RFC 1350.
     pub(super) fn agreed(&self) -> Agreed {
         Agreed {
             block_size: self.block_size.unwrap_or(BLOCK_SIZE_DEFAULT),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_not_answered() {
+    fn an_unrequested_message_is_not_answered() {
         let (answer, agreed) = Options::default().grant(&Limits::default(), Some(9));
         assert!(answer.is_empty());
         assert_eq!((agreed.block_size, agreed.window_size), (BLOCK_SIZE_DEFAULT, 1));

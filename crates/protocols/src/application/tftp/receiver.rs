@@ -3,22 +3,22 @@
 use super::block::Block;
 use super::netascii::Decoder;
 use super::options::{Agreed, Options};
-use super::packet::{self, ErrorCode, Fault, Packet};
 use super::request::{Direction, Mode, Request};
+use super::tftp_packet::{self, ErrorCode, Fault, Packet};
 use super::timer::{Expiry, Timer};
-use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, Stray};
+use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Number of retransmission intervals that a receiver stays after its last acknowledgment, in case
-/// that acknowledgment is lost.
+/// Number of retransmission intervals for which a receiver keeps a transfer after its last
+/// acknowledgment, in case that acknowledgment is lost.
 const DALLY_WAITS: u32 = 3;
 
 const TOO_LONG: Fault =
-    Fault { code: ErrorCode::IllegalOperation, text: "The block is longer than was agreed." };
+    Fault { code: ErrorCode::IllegalOperation, text: "The block exceeds the negotiated size." };
 
 /// Receives one file.
 #[derive(Debug)]
@@ -34,10 +34,10 @@ pub struct Receiver {
     unacknowledged: u16,
     /// The sender has been notified that `rcv_nxt` is missing.
     is_gap_told: bool,
-    owed_ack: Option<Block>,
-    /// Time at which the acknowledgment that the next block answers was sent.
+    pending_ack: Option<Block>,
+    /// Send time of the acknowledgment that the next block answers.
     timed: Option<Instant>,
-    owed_error: Option<Vec<u8>>,
+    pending_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
 }
 
@@ -52,7 +52,7 @@ enum State {
     Ended,
 }
 
-/// Conversion state of a netascii transfer, whose line ends differ from those of the file.
+/// Conversion state of a netascii transfer, whose line ends differ from the line ends of the file.
 #[derive(Debug, Default)]
 struct Text {
     decoder: Decoder,
@@ -60,8 +60,8 @@ struct Text {
 }
 
 impl Receiver {
-    /// Starts a user's transfer that reads `request.name`, or returns `None` if no valid request
-    /// can be made of it. The direction of the request is ignored.
+    /// Starts a user's transfer that reads `request.name`, or returns `None` if `request` cannot be
+    /// encoded. The direction of the request is ignored.
     #[must_use]
     pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
         let options = request.options.within_reason();
@@ -82,8 +82,11 @@ impl Receiver {
         now: Instant,
     ) -> Self {
         let (answer, agreed) = granted;
-        let datagram =
-            if answer.is_empty() { packet::ack(0).to_vec() } else { packet::option_ack(&answer) };
+        let datagram = if answer.is_empty() {
+            tftp_packet::ack(0).to_vec()
+        } else {
+            tftp_packet::option_ack(&answer)
+        };
         let opening = Opening::of_server(datagram);
         let mut receiver = Self::new(opening, mode, (Some(port), agreed), settings, now);
         receiver.timer.agree(agreed.timeout_s);
@@ -106,9 +109,9 @@ impl Receiver {
             rcv_nxt: Block::FIRST,
             unacknowledged: 0,
             is_gap_told: false,
-            owed_ack: None,
+            pending_ack: None,
             timed: None,
-            owed_error: None,
+            pending_error: None,
             events: VecDeque::new(),
         }
     }
@@ -118,16 +121,16 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// Returns [`Stray`] if the datagram belongs to another transfer.
+    /// Returns [`WrongTransferId`] if the datagram belongs to another transfer.
     pub fn receive<'a>(
         &'a mut self,
         port: u16,
         datagram: &'a [u8],
         cx: &mut Cx<'_>,
-    ) -> Result<&'a [u8], Stray> {
+    ) -> Result<&'a [u8], WrongTransferId> {
         if self.peer.is_some_and(|peer| peer != port) {
             cx.meter.count(Counter::TftpErrors);
-            return Err(Stray);
+            return Err(WrongTransferId);
         }
         match Packet::parse(datagram) {
             None => cx.meter.count(Counter::TftpErrors),
@@ -150,7 +153,7 @@ impl Receiver {
             State::Opening(Opening { asked: Some(asked), .. }) => *asked,
             State::Receiving if self.rcv_nxt == Block::FIRST => {
                 // The peer repeats its OACK because ACK 0 was lost.
-                self.owed_ack = Some(Block::default());
+                self.pending_ack = Some(Block::default());
                 return cx.meter.count(Counter::TftpIgnored);
             }
             _ => return cx.meter.count(Counter::TftpIgnored),
@@ -160,13 +163,13 @@ impl Receiver {
         self.agreed = agreed;
         self.timer.agree(agreed.timeout_s);
         self.opened(cx);
-        self.owed_ack = Some(Block::default());
+        self.pending_ack = Some(Block::default());
     }
 
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Receiving;
-        self.timer.heard(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
-        self.tell(Event::Opened(self.agreed));
+        self.timer.received(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.push_event(Event::Opened(self.agreed));
     }
 
     fn on_data<'a>(
@@ -205,19 +208,19 @@ impl Receiver {
     /// Advances past the expected block.
     fn take_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpBlocksIn);
-        self.timer.heard(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.timer.received(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
         self.rcv_nxt = self.rcv_nxt.next();
         self.is_gap_told = false;
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         if is_last {
             self.state = State::Keeping;
-            self.owed_ack = None;
+            self.pending_ack = None;
             self.timer.stop();
-            return self.tell(Event::Received);
+            return self.push_event(Event::Received);
         }
         self.timer.start(cx.now);
         if self.unacknowledged >= self.agreed.window_size {
-            self.owed_ack = Some(self.rcv_nxt.previous());
+            self.pending_ack = Some(self.rcv_nxt.previous());
         }
     }
 
@@ -233,12 +236,12 @@ impl Receiver {
             State::Receiving | State::Dallying
                 if wire == last.to_wire() && self.unacknowledged == 0 =>
             {
-                self.owed_ack = Some(last);
+                self.pending_ack = Some(last);
             }
             // RFC 7440 §4: the last block before the gap is acknowledged, once.
             State::Receiving if is_ahead && !self.is_gap_told => {
                 self.is_gap_told = true;
-                self.owed_ack = Some(last);
+                self.pending_ack = Some(last);
             }
             _ => {}
         }
@@ -249,29 +252,29 @@ impl Receiver {
         if let State::Keeping = self.state {
             self.state = State::Dallying;
             self.unacknowledged = 0;
-            self.owed_ack = Some(self.rcv_nxt.previous());
+            self.pending_ack = Some(self.rcv_nxt.previous());
             self.timer.dally(DALLY_WAITS, cx.now);
-            self.tell(Event::Complete);
+            self.push_event(Event::Complete);
         }
     }
 
     /// Ends the transfer with an ERROR because the file cannot be stored.
     pub fn abort(&mut self, fault: Fault) {
         if !matches!(self.state, State::Dallying | State::Ended) {
-            self.owed_error = self.peer.map(|_| fault.emit());
+            self.pending_error = self.peer.map(|_| fault.emit());
             self.fail(Failure::Aborted(fault));
         }
     }
 
-    /// Appends the next datagram to `out` and returns its length, or `None` if there is none. Call
-    /// until it returns `None`.
+    /// Appends the next datagram to `out` and returns its length, or `None` if no datagram is due.
+    /// Call until the result is `None`.
     pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
-        if let Some(error) = self.owed_error.take() {
+        if let Some(error) = self.pending_error.take() {
             out.extend_from_slice(&error);
             return Some(error.len());
         }
         if let State::Opening(opening) = &mut self.state {
-            if !core::mem::take(&mut opening.is_owed) {
+            if !core::mem::take(&mut opening.must_send) {
                 return None;
             }
             out.extend_from_slice(&opening.datagram);
@@ -279,14 +282,14 @@ impl Receiver {
             self.timer.start(cx.now);
             return Some(len);
         }
-        let block = self.owed_ack.take()?;
-        out.extend_from_slice(&packet::ack(block.to_wire()));
+        let block = self.pending_ack.take()?;
+        out.extend_from_slice(&tftp_packet::ack(block.to_wire()));
         self.unacknowledged = 0;
         if let State::Receiving = self.state {
             self.timed = Some(cx.now);
             self.timer.start(cx.now);
         }
-        Some(packet::HEADER_LEN)
+        Some(tftp_packet::HEADER_LEN)
     }
 
     /// Returns the peer's port, once it is known.
@@ -312,12 +315,12 @@ impl Receiver {
             State::Opening(_) if expiry == Expiry::GiveUp => self.fail(Failure::NoAnswer),
             State::Receiving if expiry == Expiry::GiveUp => self.fail(Failure::Silence),
             State::Opening(opening) => {
-                opening.is_owed = true;
+                opening.must_send = true;
                 cx.meter.count(Counter::TftpTimeouts);
             }
             State::Receiving => {
                 self.timed = None;
-                self.owed_ack = Some(self.rcv_nxt.previous());
+                self.pending_ack = Some(self.rcv_nxt.previous());
                 cx.meter.count(Counter::TftpTimeouts);
             }
             State::Keeping | State::Ended => {}
@@ -338,17 +341,17 @@ impl Receiver {
     /// Returns whether the transfer has ended and nothing more is to be sent.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Ended) && self.owed_error.is_none()
+        matches!(self.state, State::Ended) && self.pending_error.is_none()
     }
 
     fn fail(&mut self, failure: Failure) {
         self.state = State::Ended;
-        self.owed_ack = None;
+        self.pending_ack = None;
         self.timer.stop();
-        self.tell(Event::Failed(failure));
+        self.push_event(Event::Failed(failure));
     }
 
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
         self.events.push_back(event);
     }

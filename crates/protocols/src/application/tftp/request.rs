@@ -1,7 +1,7 @@
 //! The request packet: file name, direction and mode (RFC 1350 §5).
 
 use super::options::Options;
-use super::packet::{ErrorCode, Fault, OP_READ, OP_WRITE, take_u16};
+use super::tftp_packet::{ErrorCode, Fault, OP_READ, OP_WRITE, take_u16};
 use alloc::vec::Vec;
 
 /// Maximum length of a request in bytes (RFC 2347).
@@ -48,11 +48,11 @@ pub enum RequestError {
 }
 
 const MALFORMED: Fault =
-    Fault { code: ErrorCode::IllegalOperation, text: "The request cannot be read." };
+    Fault { code: ErrorCode::IllegalOperation, text: "The request is malformed." };
 // RFC 1123 §4.2.2.1: mail SHOULD NOT be supported.
-const MAIL: Fault = Fault { code: ErrorCode::NoSuchUser, text: "No mail is taken by TFTP." };
+const MAIL: Fault = Fault { code: ErrorCode::NoSuchUser, text: "TFTP mail is not supported." };
 const UNKNOWN_MODE: Fault =
-    Fault { code: ErrorCode::IllegalOperation, text: "Modes are netascii and octet." };
+    Fault { code: ErrorCode::IllegalOperation, text: "The mode must be netascii or octet." };
 
 impl Request {
     /// Parses a request.
@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn mail_is_refused_with_a_reason() {
-        let told = Request::parse(b"\0\x02someone\0mail\0").unwrap_err();
-        assert_eq!(told, RequestError::Refused(MAIL));
+        let error = Request::parse(b"\0\x02someone\0mail\0").unwrap_err();
+        assert_eq!(error, RequestError::Refused(MAIL));
     }
 
     #[test]
-    fn what_is_no_request_is_not_answered() {
+    fn only_requests_are_answered() {
         for datagram in [&b""[..], b"\0", b"\0\x03\0\x01", b"\x01\0a\0octet\0"] {
             assert_eq!(Request::parse(datagram), Err(RequestError::NoRequest));
         }

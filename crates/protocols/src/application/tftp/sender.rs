@@ -2,10 +2,12 @@
 
 use super::block::Block;
 use super::options::{Agreed, Options};
-use super::packet::{self, Fault, Packet};
 use super::request::{Direction, Mode, Request};
+use super::tftp_packet::{self, Fault, Packet};
 use super::timer::{Expiry, Timer};
-use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, Stray, netascii};
+use super::{
+    EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId, netascii,
+};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::Instant;
@@ -41,7 +43,7 @@ pub struct Sender {
     rewound_for: Option<Block>,
     /// The last block that was sent for the first time, and its time of sending.
     timed: Option<(Block, Instant)>,
-    owed_error: Option<Vec<u8>>,
+    pending_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
 }
 
@@ -53,8 +55,8 @@ enum State {
 }
 
 impl Sender {
-    /// Starts a user's transfer that writes `request.name`, or returns `None` if no valid request
-    /// can be made of it. The direction of the request is ignored.
+    /// Starts a user's transfer that writes `request.name`, or returns `None` if `request` cannot
+    /// be encoded. The direction of the request is ignored.
     #[must_use]
     pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
         let options = request.options.within_reason();
@@ -78,12 +80,12 @@ impl Sender {
         let state = if answer.is_empty() {
             State::Sending
         } else {
-            State::Opening(Opening::of_server(packet::option_ack(&answer)))
+            State::Opening(Opening::of_server(tftp_packet::option_ack(&answer)))
         };
         let mut sender = Self::new(state, mode, (Some(port), agreed), settings, now);
         sender.timer.agree(agreed.timeout_s);
         if answer.is_empty() {
-            sender.tell(Event::Opened(agreed));
+            sender.push_event(Event::Opened(agreed));
         }
         sender
     }
@@ -110,7 +112,7 @@ impl Sender {
             snd_max: Block::FIRST,
             rewound_for: None,
             timed: None,
-            owed_error: None,
+            pending_error: None,
             events: VecDeque::new(),
         }
     }
@@ -125,7 +127,7 @@ impl Sender {
         limit.saturating_sub(self.buffered())
     }
 
-    /// Buffers the next bytes of the file, at most [`Self::room`], and returns how many it
+    /// Buffers the next bytes of the file, at most [`Self::room`], and returns the number of bytes
     /// accepted.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());
@@ -151,7 +153,7 @@ impl Sender {
     /// Ends the transfer with an ERROR.
     pub fn abort(&mut self, fault: Fault) {
         if !matches!(self.state, State::Ended) {
-            self.owed_error = self.peer.map(|_| fault.emit());
+            self.pending_error = self.peer.map(|_| fault.emit());
             self.fail(Failure::Aborted(fault));
         }
     }
@@ -160,11 +162,16 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// Returns [`Stray`] if the datagram belongs to another transfer.
-    pub fn receive(&mut self, port: u16, datagram: &[u8], cx: &mut Cx<'_>) -> Result<(), Stray> {
+    /// Returns [`WrongTransferId`] if the datagram belongs to another transfer.
+    pub fn receive(
+        &mut self,
+        port: u16,
+        datagram: &[u8],
+        cx: &mut Cx<'_>,
+    ) -> Result<(), WrongTransferId> {
         if self.peer.is_some_and(|peer| peer != port) {
             cx.meter.count(Counter::TftpErrors);
-            return Err(Stray);
+            return Err(WrongTransferId);
         }
         let Some(packet) = Packet::parse(datagram) else {
             cx.meter.count(Counter::TftpErrors);
@@ -200,9 +207,9 @@ impl Sender {
             }
         }
         self.state = State::Sending;
-        self.timer.heard(self.timed.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.received(self.timed.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
-        self.tell(Event::Opened(self.agreed));
+        self.push_event(Event::Opened(self.agreed));
     }
 
     fn on_ack(&mut self, wire: u16, cx: &mut Cx<'_>) {
@@ -214,12 +221,12 @@ impl Sender {
             return cx.meter.count(Counter::TftpIgnored);
         }
         let timed = self.timed.take_if(|(timed, _)| *timed == block);
-        self.timer.heard(timed.map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.received(timed.map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
         let bytes = self.offset_of(block.next());
         if bytes > self.buffered() {
             self.state = State::Ended;
-            return self.tell(Event::Complete);
+            return self.push_event(Event::Complete);
         }
         self.release(bytes);
         self.snd_una = block.next();
@@ -237,7 +244,7 @@ impl Sender {
             return cx.meter.count(Counter::TftpIgnored);
         }
         self.rewound_for = Some(self.snd_una);
-        self.timer.heard(None, cx.now);
+        self.timer.received(None, cx.now);
         self.rewind();
     }
 
@@ -258,19 +265,19 @@ impl Sender {
         }
     }
 
-    /// Appends the next datagram to `out` and returns its length, or `None` if there is none. Call
-    /// until it returns `None`.
+    /// Appends the next datagram to `out` and returns its length, or `None` if no datagram is due.
+    /// Call until the result is `None`.
     ///
     /// The full blocks of one window have the same length, so that many can be passed at once to a
     /// kernel that segments a long buffer into datagrams.
     pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
-        if let Some(error) = self.owed_error.take() {
+        if let Some(error) = self.pending_error.take() {
             out.extend_from_slice(&error);
             return Some(error.len());
         }
         match &mut self.state {
-            State::Opening(opening) if opening.is_owed => {
-                opening.is_owed = false;
+            State::Opening(opening) if opening.must_send => {
+                opening.must_send = false;
                 out.extend_from_slice(&opening.datagram);
                 let len = opening.datagram.len();
                 self.timer.start(cx.now);
@@ -285,8 +292,8 @@ impl Sender {
         let block = self.snd_nxt;
         let is_in_window = block.0 - self.snd_una.0 < u64::from(self.agreed.window_size);
         let data = self.data_of(block).filter(|_| is_in_window)?;
-        let len = packet::HEADER_LEN + data.len();
-        packet::put_data_header(out, block.to_wire());
+        let len = tftp_packet::HEADER_LEN + data.len();
+        tftp_packet::put_data_header(out, block.to_wire());
         out.extend_from_slice(data);
         cx.meter.count(Counter::TftpBlocksOut);
         if block < self.snd_max {
@@ -333,7 +340,7 @@ impl Sender {
             Expiry::Repeat => cx.meter.count(Counter::TftpTimeouts),
         }
         match &mut self.state {
-            State::Opening(opening) => opening.is_owed = true,
+            State::Opening(opening) => opening.must_send = true,
             State::Sending => self.rewind(),
             State::Ended => {}
         }
@@ -347,16 +354,16 @@ impl Sender {
     /// Returns whether the transfer has ended and nothing more is to be sent.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Ended) && self.owed_error.is_none()
+        matches!(self.state, State::Ended) && self.pending_error.is_none()
     }
 
     fn fail(&mut self, failure: Failure) {
         self.state = State::Ended;
         self.timer.stop();
-        self.tell(Event::Failed(failure));
+        self.push_event(Event::Failed(failure));
     }
 
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
         self.events.push_back(event);
     }

@@ -1,4 +1,5 @@
-//! Whole transfers in virtual time, over a network that loses, repeats and reorders.
+//! Whole transfers in virtual time, over a simulated network that loses, repeats and reorders
+//! datagrams.
 
 use super::*;
 use crate::cx::Cx;
@@ -27,19 +28,19 @@ struct Pair {
     receiver: Receiver,
     sender_port: u16,
     receiver_port: u16,
-    lab: TestContext,
+    context: TestContext,
     faults: Faults,
-    on_the_way: Vec<(Instant, ToWhom, Vec<u8>)>,
+    in_flight: Vec<(Instant, Role, Vec<u8>)>,
     file: Vec<u8>,
     given: usize,
     got: Vec<u8>,
-    events: Vec<(ToWhom, Event)>,
+    events: Vec<(Role, Event)>,
     /// Every datagram that was sent, in order.
-    trace: Vec<(ToWhom, Vec<u8>)>,
+    trace: Vec<(Role, Vec<u8>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ToWhom {
+enum Role {
     Sender,
     Receiver,
 }
@@ -72,14 +73,14 @@ impl Pair {
     }
 
     fn reading_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let lab = TestContext::default();
+        let context = TestContext::default();
         let request = request(Direction::Read, mode, options);
-        let receiver = Receiver::of_user(&request, settings, lab.now).unwrap();
+        let receiver = Receiver::of_user(&request, settings, context.now).unwrap();
         let granted = options.grant(&open(), Some(file.len() as u64));
-        let sender = Sender::of_server(mode, USER_PORT, granted, settings, lab.now);
-        let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, lab);
+        let sender = Sender::of_server(mode, USER_PORT, granted, settings, context.now);
+        let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, context);
         // The server's transfer was created from the request, so its first copy is discarded.
-        let _ = pair.receiver.transmit(&mut Vec::new(), &mut pair.lab.cx());
+        let _ = pair.receiver.transmit(&mut Vec::new(), &mut pair.context.cx());
         pair
     }
 
@@ -89,13 +90,13 @@ impl Pair {
     }
 
     fn writing_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let lab = TestContext::default();
+        let context = TestContext::default();
         let request = request(Direction::Write, mode, options);
-        let sender = Sender::of_user(&request, settings, lab.now).unwrap();
+        let sender = Sender::of_user(&request, settings, context.now).unwrap();
         let granted = options.grant(&open(), None);
-        let receiver = Receiver::of_server(mode, USER_PORT, granted, settings, lab.now);
-        let mut pair = Self::new(sender, receiver, USER_PORT, TRANSFER_PORT, file, lab);
-        let _ = pair.sender.transmit(&mut Vec::new(), &mut pair.lab.cx());
+        let receiver = Receiver::of_server(mode, USER_PORT, granted, settings, context.now);
+        let mut pair = Self::new(sender, receiver, USER_PORT, TRANSFER_PORT, file, context);
+        let _ = pair.sender.transmit(&mut Vec::new(), &mut pair.context.cx());
         pair
     }
 
@@ -105,16 +106,16 @@ impl Pair {
         sender_port: u16,
         receiver_port: u16,
         file: Vec<u8>,
-        lab: TestContext,
+        context: TestContext,
     ) -> Self {
         Self {
             sender,
             receiver,
             sender_port,
             receiver_port,
-            lab,
+            context,
             faults: Faults::default(),
-            on_the_way: Vec::new(),
+            in_flight: Vec::new(),
             file,
             given: 0,
             got: Vec::new(),
@@ -125,22 +126,24 @@ impl Pair {
 
     fn with_faults(mut self, faults: Faults, seed: u64) -> Self {
         self.faults = faults;
-        self.lab.chance = crate::chance::Chance::from_seed(seed);
+        self.context.rng = crate::rng::Rng::from_seed(seed);
         self
     }
 
-    fn carry(&mut self, to: ToWhom, datagram: Vec<u8>) {
+    fn carry(&mut self, to: Role, datagram: Vec<u8>) {
         self.trace.push((to, datagram.clone()));
-        let mut percent = || self.lab.chance.below(100);
-        let (loss, repeat, reorder) = (percent(), percent(), percent());
+        let mut percent = || self.context.rng.below(100);
+        let loss = percent();
+        let repeat = percent();
+        let reorder = percent();
         if loss < self.faults.loss {
             return;
         }
         let late = if reorder < self.faults.reorder { DELAY } else { Duration::ZERO };
         if repeat < self.faults.repeat {
-            self.on_the_way.push((self.lab.now + DELAY * 2, to, datagram.clone()));
+            self.in_flight.push((self.context.now + DELAY * 2, to, datagram.clone()));
         }
-        self.on_the_way.push((self.lab.now + DELAY + late, to, datagram));
+        self.in_flight.push((self.context.now + DELAY + late, to, datagram));
     }
 
     /// Runs both ends until neither can do more at the current time.
@@ -150,77 +153,82 @@ impl Pair {
             self.sender.finish();
         }
         let mut out = Vec::new();
-        while self.sender.transmit(&mut out, &mut self.lab.cx()).is_some() {
-            self.carry(ToWhom::Receiver, core::mem::take(&mut out));
+        while self.sender.transmit(&mut out, &mut self.context.cx()).is_some() {
+            self.carry(Role::Receiver, core::mem::take(&mut out));
         }
-        while self.receiver.transmit(&mut out, &mut self.lab.cx()).is_some() {
-            self.carry(ToWhom::Sender, core::mem::take(&mut out));
+        while self.receiver.transmit(&mut out, &mut self.context.cx()).is_some() {
+            self.carry(Role::Sender, core::mem::take(&mut out));
         }
         while let Some(event) = self.sender.event() {
-            self.events.push((ToWhom::Sender, event));
+            self.events.push((Role::Sender, event));
         }
         while let Some(event) = self.receiver.event() {
             if event == Event::Received {
-                self.receiver.keep(&mut self.lab.cx());
+                self.receiver.keep(&mut self.context.cx());
             }
-            self.events.push((ToWhom::Receiver, event));
+            self.events.push((Role::Receiver, event));
         }
     }
 
-    fn deliver(&mut self, to: ToWhom, datagram: &[u8]) {
-        let (sender_port, receiver_port) = (self.sender_port, self.receiver_port);
-        let TestContext { now, chance, meter } = &mut self.lab;
-        let mut cx = Cx { now: *now, chance, meter };
+    fn deliver(&mut self, to: Role, datagram: &[u8]) {
+        let sender_port = self.sender_port;
+        let receiver_port = self.receiver_port;
+        let TestContext { now, rng, meter } = &mut self.context;
+        let mut cx = Cx { now: *now, rng, meter };
         match to {
-            ToWhom::Sender => self.sender.receive(receiver_port, datagram, &mut cx).unwrap(),
-            ToWhom::Receiver => {
+            Role::Sender => self.sender.receive(receiver_port, datagram, &mut cx).unwrap(),
+            Role::Receiver => {
                 let data = self.receiver.receive(sender_port, datagram, &mut cx).unwrap();
                 self.got.extend_from_slice(data);
             }
         }
     }
 
-    /// Advances to the next event; returns `false` if there is none.
+    /// Advances the time to the next event. Returns `false` if no event is pending.
     fn step(&mut self) -> bool {
         self.settle();
-        let arrival = self.on_the_way.iter().map(|(at, ..)| *at).min();
+        let arrival = self.in_flight.iter().map(|(at, ..)| *at).min();
         let timers = [self.sender.deadline(), self.receiver.deadline()];
         let Some(next) = timers.into_iter().flatten().chain(arrival).min() else {
             return false;
         };
-        self.lab.now = self.lab.now.max(next);
-        let now = self.lab.now;
+        self.context.now = self.context.now.max(next);
+        let now = self.context.now;
         let (due, later) =
-            core::mem::take(&mut self.on_the_way).into_iter().partition(|d| d.0 <= now);
-        self.on_the_way = later;
-        let due: Vec<(Instant, ToWhom, Vec<u8>)> = due;
+            core::mem::take(&mut self.in_flight).into_iter().partition(|d| d.0 <= now);
+        self.in_flight = later;
+        let due: Vec<(Instant, Role, Vec<u8>)> = due;
         for (_, to, datagram) in due {
             self.deliver(to, &datagram);
             self.settle();
         }
-        self.sender.timeout(&mut self.lab.cx());
-        self.receiver.timeout(&mut self.lab.cx());
+        self.sender.timeout(&mut self.context.cx());
+        self.receiver.timeout(&mut self.context.cx());
         true
     }
 
     fn run(&mut self) {
         while self.step() {}
-        assert!(self.sender.is_over() || self.receiver.is_over(), "both wait for ever");
+        assert!(self.sender.is_over() || self.receiver.is_over(), "both wait indefinitely");
     }
 
-    fn told(&self, event: &Event) -> Vec<ToWhom> {
-        self.events.iter().filter(|(_, told)| told == event).map(|(who, _)| *who).collect()
+    fn roles_with(&self, event: &Event) -> Vec<Role> {
+        self.events
+            .iter()
+            .filter(|(_, recorded)| recorded == event)
+            .map(|(role, _)| *role)
+            .collect()
     }
 
     fn blocks_sent(&self) -> u64 {
-        self.lab.counted(Counter::TftpBlocksOut)
+        self.context.counted(Counter::TftpBlocksOut)
     }
 }
 
 fn assert_arrived(pair: &Pair) {
     assert_eq!(pair.got.len(), pair.file.len(), "{:?}", pair.events);
     assert!(pair.got == pair.file);
-    assert_eq!(pair.told(&Event::Complete).len(), 2, "{:?}", pair.events);
+    assert_eq!(pair.roles_with(&Event::Complete).len(), 2, "{:?}", pair.events);
 }
 
 // req RFC1123:4.2.2-MUST-2
@@ -239,7 +247,7 @@ fn a_file_is_written_block_by_block_without_options() {
     let mut pair = Pair::writing(bytes(1300), Mode::Octet, Options::default());
     pair.run();
     assert_arrived(&pair);
-    assert_eq!(pair.trace[0], (ToWhom::Sender, b"\0\x04\0\0".to_vec()));
+    assert_eq!(pair.trace[0], (Role::Sender, b"\0\x04\0\0".to_vec()));
 }
 
 #[test]
@@ -263,17 +271,17 @@ fn a_window_of_blocks_shares_an_acknowledgment() {
     let mut pair = Pair::reading(bytes(100_000), Mode::Octet, window(1000, 16));
     pair.run();
     assert_arrived(&pair);
-    let acks = pair.trace.iter().filter(|(to, _)| *to == ToWhom::Sender).count();
+    let acks = pair.trace.iter().filter(|(to, _)| *to == Role::Sender).count();
     // One ACK for the options, six for full windows, and one for the end.
     assert_eq!((pair.blocks_sent(), acks), (101, 8));
 }
 
 #[test]
-fn the_reader_is_told_the_size_and_the_window_it_got() {
+fn the_reader_gets_the_size_and_the_window() {
     let mut pair = Pair::reading(bytes(70_000), Mode::Octet, window(1428, 8));
     pair.run();
     let Some((_, Event::Opened(agreed))) =
-        pair.events.iter().find(|(who, _)| *who == ToWhom::Receiver)
+        pair.events.iter().find(|(role, _)| *role == Role::Receiver)
     else {
         panic!("{:?}", pair.events);
     };
@@ -311,10 +319,10 @@ fn the_wait_for_an_answer_follows_the_round_trip_and_doubles() {
     while !pair.sender.is_over() {
         let sent = pair.trace.len();
         pair.step();
-        let by_sender = pair.trace[sent..].iter().any(|(to, _)| *to == ToWhom::Receiver);
+        let by_sender = pair.trace[sent..].iter().any(|(to, _)| *to == Role::Receiver);
         if by_sender {
-            waits.extend(last.map(|at| pair.lab.now - at));
-            last = Some(pair.lab.now);
+            waits.extend(last.map(|at| pair.context.now - at));
+            last = Some(pair.context.now);
         }
     }
     assert!(waits[1] < Duration::from_millis(100), "{waits:?}");
@@ -332,30 +340,30 @@ fn text_has_the_line_ends_of_the_network_on_its_way() {
     let wire: Vec<u8> = pair
         .trace
         .iter()
-        .filter(|(to, _)| *to == ToWhom::Receiver)
+        .filter(|(to, _)| *to == Role::Receiver)
         .flat_map(|(_, datagram)| datagram[HEADER_LEN..].to_vec())
         .collect();
     assert_eq!(wire, b"one\r\ntwo\r\0\r\nthree\r\0");
 }
 
 #[test]
-fn a_gap_is_told_once_and_the_sender_goes_on_behind_what_has_arrived() {
+fn a_gap_is_reported_once_and_the_sender_continues_behind_received_data() {
     let mut pair = Pair::reading(bytes(64 * 8 - 1), Mode::Octet, window(64, 8));
-    while pair.told(&Event::Complete).is_empty() && pair.blocks_sent() == 0 {
+    while pair.roles_with(&Event::Complete).is_empty() && pair.blocks_sent() == 0 {
         pair.step();
     }
     // Eight blocks are in flight; the third is lost.
-    pair.on_the_way.retain(|(_, _, datagram)| datagram[..4] != *b"\0\x03\0\x03");
+    pair.in_flight.retain(|(_, _, datagram)| datagram[..4] != *b"\0\x03\0\x03");
     pair.run();
     assert_arrived(&pair);
     let acks: Vec<u8> = pair
         .trace
         .iter()
-        .filter(|(to, datagram)| *to == ToWhom::Sender && datagram[1] == 4)
+        .filter(|(to, datagram)| *to == Role::Sender && datagram[1] == 4)
         .map(|(_, datagram)| datagram[3])
         .collect();
     assert_eq!(acks, [0, 2, 8]);
-    assert_eq!(pair.lab.counted(Counter::TftpTimeouts), 0);
+    assert_eq!(pair.context.counted(Counter::TftpTimeouts), 0);
 }
 
 #[test]
@@ -364,25 +372,25 @@ fn the_first_block_of_a_window_that_is_lost_costs_no_timeout() {
     while pair.blocks_sent() < 8 {
         pair.step();
     }
-    pair.on_the_way.retain(|(_, _, datagram)| datagram[..4] != *b"\0\x03\0\x05");
+    pair.in_flight.retain(|(_, _, datagram)| datagram[..4] != *b"\0\x03\0\x05");
     pair.run();
     assert_arrived(&pair);
-    assert_eq!(pair.lab.counted(Counter::TftpTimeouts), 0);
+    assert_eq!(pair.context.counted(Counter::TftpTimeouts), 0);
 }
 
 #[test]
 fn a_file_is_not_acknowledged_before_it_is_safe() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let granted = Options::default().grant(&open(), None);
     let settings = Settings::default();
-    let mut receiver = Receiver::of_server(Mode::Octet, 9, granted, &settings, lab.now);
+    let mut receiver = Receiver::of_server(Mode::Octet, 9, granted, &settings, context.now);
     let mut out = Vec::new();
-    receiver.transmit(&mut out, &mut lab.cx());
-    assert_eq!(receiver.receive(9, b"\0\x03\0\x01all", &mut lab.cx()), Ok(&b"all"[..]));
-    assert_eq!(receiver.transmit(&mut out, &mut lab.cx()), None);
+    receiver.transmit(&mut out, &mut context.cx());
+    assert_eq!(receiver.receive(9, b"\0\x03\0\x01all", &mut context.cx()), Ok(&b"all"[..]));
+    assert_eq!(receiver.transmit(&mut out, &mut context.cx()), None);
     receiver.abort(Fault { code: ErrorCode::DiskFull, text: "The disk is full." });
     out.clear();
-    receiver.transmit(&mut out, &mut lab.cx());
+    receiver.transmit(&mut out, &mut context.cx());
     assert_eq!(out, b"\0\x05\0\x03The disk is full.\0");
     assert!(receiver.is_over());
 }
@@ -390,11 +398,11 @@ fn a_file_is_not_acknowledged_before_it_is_safe() {
 #[test]
 fn a_last_acknowledgment_that_is_lost_is_given_again() {
     let mut pair = Pair::writing(bytes(100), Mode::Octet, Options::default());
-    while pair.told(&Event::Received).is_empty() {
+    while pair.roles_with(&Event::Received).is_empty() {
         pair.step();
     }
     pair.settle();
-    pair.on_the_way.clear();
+    pair.in_flight.clear();
     pair.run();
     assert_arrived(&pair);
     assert_eq!(pair.blocks_sent(), 2);
@@ -404,76 +412,79 @@ fn a_last_acknowledgment_that_is_lost_is_given_again() {
 fn a_stranger_is_turned_away_and_the_transfer_goes_on() {
     let mut pair = Pair::reading(bytes(2000), Mode::Octet, Options::default());
     pair.step();
-    let mut lab = TestContext::default();
-    assert_eq!(pair.sender.receive(4444, b"\0\x05\0\0bye\0", &mut lab.cx()), Err(Stray));
+    let mut context = TestContext::default();
+    assert_eq!(
+        pair.sender.receive(4444, b"\0\x05\0\0bye\0", &mut context.cx()),
+        Err(WrongTransferId)
+    );
     pair.run();
     assert_arrived(&pair);
 }
 
 #[test]
 fn an_answer_of_options_that_were_not_asked_for_is_refused() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
-    assert_eq!(receiver.receive(9, b"\0\x06windowsize\x009\0", &mut lab.cx()), Ok(&[][..]));
+    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
+    assert_eq!(receiver.receive(9, b"\0\x06windowsize\x009\0", &mut context.cx()), Ok(&[][..]));
     let mut out = Vec::new();
-    receiver.transmit(&mut out, &mut lab.cx());
+    receiver.transmit(&mut out, &mut context.cx());
     assert_eq!(out[..4], *b"\0\x05\0\x08");
     assert_eq!(receiver.event(), Some(Event::Failed(Failure::Aborted(OPTIONS_REFUSED))));
 }
 
 #[test]
 fn a_block_longer_than_agreed_ends_the_transfer() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
+    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
     let mut block = b"\0\x03\0\x01".to_vec();
     block.extend_from_slice(&[0; 513]);
-    assert_eq!(receiver.receive(9, &block, &mut lab.cx()), Ok(&[][..]));
+    assert_eq!(receiver.receive(9, &block, &mut context.cx()), Ok(&[][..]));
     assert_eq!(receiver.event(), Some(Event::Opened(Options::default().agreed())));
     assert!(matches!(receiver.event(), Some(Event::Failed(Failure::Aborted(_)))));
 }
 
 #[test]
-fn a_refusal_is_told_with_its_code_and_its_words() {
-    let mut lab = TestContext::default();
+fn a_refusal_is_reported_with_its_code_and_its_text() {
+    let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
-    receiver.receive(9, b"\0\x05\0\x01no such file\0", &mut lab.cx()).unwrap();
+    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
+    receiver.receive(9, b"\0\x05\0\x01no such file\0", &mut context.cx()).unwrap();
     let refused = Failure::Refused(ErrorCode::FileNotFound, b"no such file".to_vec());
     assert_eq!(receiver.event(), Some(Event::Failed(refused)));
 }
 
 #[test]
 fn a_server_that_never_answers_is_given_up() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let request = request(Direction::Write, Mode::Octet, Options::default());
-    let mut sender = Sender::of_user(&request, &Settings::default(), lab.now).unwrap();
+    let mut sender = Sender::of_user(&request, &Settings::default(), context.now).unwrap();
     let mut asked = 0;
     while !sender.is_over() {
-        asked += usize::from(sender.transmit(&mut Vec::new(), &mut lab.cx()).is_some());
-        lab.now = sender.deadline().unwrap();
-        sender.timeout(&mut lab.cx());
+        asked += usize::from(sender.transmit(&mut Vec::new(), &mut context.cx()).is_some());
+        context.now = sender.deadline().unwrap();
+        sender.timeout(&mut context.cx());
     }
     assert_eq!(sender.event(), Some(Event::Failed(Failure::NoAnswer)));
-    assert_eq!(lab.now.since(Instant::ZERO), Settings::default().patience);
+    assert_eq!(context.now.since(Instant::ZERO), Settings::default().idle_timeout);
     assert!(asked >= 4, "{asked}");
 }
 
 #[test]
-fn a_sender_that_waits_for_its_file_is_patient_again_when_it_comes() {
+fn a_sender_that_waits_for_its_file_restarts_its_timeout_when_it_comes() {
     let mut pair = Pair::reading(bytes(1200), Mode::Octet, Options::default());
     let file = core::mem::replace(&mut pair.file, vec![0; 512]);
     pair.given = pair.sender.write(&file[..512]);
     // The file is not finished: the owner has supplied no more data yet.
     let mut out = Vec::new();
-    assert_eq!(pair.sender.transmit(&mut out, &mut pair.lab.cx()), Some(516));
-    pair.sender.receive(USER_PORT, b"\0\x04\0\x01", &mut pair.lab.cx()).unwrap();
+    assert_eq!(pair.sender.transmit(&mut out, &mut pair.context.cx()), Some(516));
+    pair.sender.receive(USER_PORT, b"\0\x04\0\x01", &mut pair.context.cx()).unwrap();
     assert_eq!(pair.sender.deadline(), None);
-    pair.lab.advance(Duration::from_secs(600));
+    pair.context.advance(Duration::from_secs(600));
     pair.sender.write(&file[512..]);
-    pair.sender.transmit(&mut out, &mut pair.lab.cx()).unwrap();
-    assert!(pair.sender.deadline().unwrap() > pair.lab.now);
+    pair.sender.transmit(&mut out, &mut pair.context.cx()).unwrap();
+    assert!(pair.sender.deadline().unwrap() > pair.context.now);
 }
 
 proptest! {
@@ -495,7 +506,7 @@ proptest! {
         let options = window(block_size, window_size);
         // Four losses in a row exceed the default timeout and occur in one of some thousand
         // openings.
-        let settings = Settings { patience: Duration::from_secs(1000) };
+        let settings = Settings { idle_timeout: Duration::from_secs(1000) };
         let pair = if is_read {
             Pair::reading_with(&settings, bytes(len), mode, options)
         } else {
@@ -503,7 +514,7 @@ proptest! {
         };
         let mut pair = pair.with_faults(Faults { loss, repeat, reorder }, seed);
         pair.run();
-        prop_assert!(pair.told(&Event::Received).len() == 1, "{:?}", pair.events);
+        prop_assert!(pair.roles_with(&Event::Received).len() == 1, "{:?}", pair.events);
         prop_assert!(pair.got == pair.file);
     }
 
@@ -513,26 +524,26 @@ proptest! {
             (0_u8..8, proptest::collection::vec(any::<u8>(), 0..20)), 0..40),
         is_sender: bool,
     ) {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let asked = request(Direction::Read, Mode::Netascii, window(8, 3));
         let settings = Settings::default();
-        let mut sender = Sender::of_user(&asked, &settings, lab.now).unwrap();
-        let mut receiver = Receiver::of_user(&asked, &settings, lab.now).unwrap();
+        let mut sender = Sender::of_user(&asked, &settings, context.now).unwrap();
+        let mut receiver = Receiver::of_user(&asked, &settings, context.now).unwrap();
         let mut out = Vec::new();
         for (op, rest) in datagrams {
             let mut datagram = vec![0, op];
             datagram.extend_from_slice(&rest);
             if is_sender {
-                let _ = sender.receive(9, &datagram, &mut lab.cx());
+                let _ = sender.receive(9, &datagram, &mut context.cx());
                 sender.write(&rest);
-                while sender.transmit(&mut out, &mut lab.cx()).is_some() {}
+                while sender.transmit(&mut out, &mut context.cx()).is_some() {}
             } else {
-                let _ = receiver.receive(9, &datagram, &mut lab.cx());
-                while receiver.transmit(&mut out, &mut lab.cx()).is_some() {}
+                let _ = receiver.receive(9, &datagram, &mut context.cx());
+                while receiver.transmit(&mut out, &mut context.cx()).is_some() {}
             }
-            lab.advance_millis(10);
-            sender.timeout(&mut lab.cx());
-            receiver.timeout(&mut lab.cx());
+            context.advance_millis(10);
+            sender.timeout(&mut context.cx());
+            receiver.timeout(&mut context.cx());
         }
     }
 }

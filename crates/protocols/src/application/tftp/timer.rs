@@ -14,7 +14,7 @@ const MOST: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
-    patience: Duration,
+    idle_timeout: Duration,
     /// Number of intervals before the timer expires: 1 for a sender, 2 for a receiver, so that the
     /// sender retransmits first.
     factor: u32,
@@ -24,7 +24,7 @@ pub(super) struct Timer {
     doublings: u32,
     due: Option<Instant>,
     /// Time of the last datagram that made progress.
-    heard_at: Instant,
+    received_at: Instant,
 }
 
 /// Result of checking the timer.
@@ -49,13 +49,13 @@ impl Timer {
 
     const fn new(settings: &Settings, factor: u32, now: Instant) -> Self {
         Self {
-            patience: settings.patience,
+            idle_timeout: settings.idle_timeout,
             factor,
             agreed: None,
             round_trip: None,
             doublings: 0,
             due: None,
-            heard_at: now,
+            received_at: now,
         }
     }
 
@@ -66,12 +66,12 @@ impl Timer {
     /// Starts the timer: a packet that needs an answer has been sent.
     pub(super) fn start(&mut self, now: Instant) {
         let due = now + self.wait() * self.factor;
-        self.due = Some(due.min(self.heard_at + self.patience).max(now));
+        self.due = Some(due.min(self.received_at + self.idle_timeout).max(now));
     }
 
-    /// Restarts the silence timeout: the local end had nothing to send.
+    /// Restarts the idle timeout: the local end had nothing to send.
     pub(super) const fn awake(&mut self, now: Instant) {
-        self.heard_at = now;
+        self.received_at = now;
     }
 
     /// Sets the timer to expire after `waits` intervals, with nothing to retransmit.
@@ -83,9 +83,10 @@ impl Timer {
         self.due = None;
     }
 
-    /// Records progress; `round_trip` is the time since the one packet that this answers, if any.
-    pub(super) fn heard(&mut self, round_trip: Option<Duration>, now: Instant) {
-        self.heard_at = now;
+    /// Records a datagram that made progress. `round_trip` is the time since the packet that it
+    /// answers was sent, if that was measured.
+    pub(super) fn received(&mut self, round_trip: Option<Duration>, now: Instant) {
+        self.received_at = now;
         self.doublings = 0;
         let Some(sample) = round_trip else { return };
         self.round_trip = Some(match self.round_trip {
@@ -106,7 +107,7 @@ impl Timer {
             return Expiry::NotYet;
         }
         self.due = None;
-        if now.since(self.heard_at) >= self.patience {
+        if now.since(self.received_at) >= self.idle_timeout {
             return Expiry::GiveUp;
         }
         self.doublings += 1;

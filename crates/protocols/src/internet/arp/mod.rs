@@ -7,7 +7,7 @@
 //!
 //! An address is *claimed* before it is used: three probes with an unspecified sender address, then
 //! two announcements if no host objects. From then on it is *held*. While it is held, a host that
-//! also uses it gets an announcement at most once in ten seconds; [`Defence`] selects the action if
+//! also uses it gets an announcement at most once in ten seconds; [`Defense`] selects the action if
 //! the other host continues to use it (RFC 5227 §2.4).
 
 mod packet;
@@ -44,13 +44,14 @@ const CLAIMS_LIMIT: usize = 8;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
 /// Maximum number of queued packets. The difference is reserved for probes and announcements.
-const OWED_LIMIT: usize = 32;
+const PENDING_LIMIT: usize = 32;
 const EVENTS_LIMIT: usize = 16;
 
 /// The action when another host continues to use a local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defence {
-    /// The address is given up (RFC 5227 §2.4 b): it came from a server, which has others.
+pub enum Defense {
+    /// The address is given up (RFC 5227 §2.4 b): it came from a server, which can assign another
+    /// one.
     GiveUp,
     /// The address is kept (RFC 5227 §2.4 c): the user configured it.
     Keep,
@@ -65,7 +66,7 @@ pub enum Event {
     Conflict {
         /// The address.
         address: Ipv4Addr,
-        /// The hardware address of that host.
+        /// The hardware address of the other host.
         mac: MacAddress,
     },
 }
@@ -88,22 +89,23 @@ pub struct ClaimError;
 pub struct Arp {
     mac: MacAddress,
     claims: Vec<Claim>,
-    owed: VecDeque<Outgoing>,
+    pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     address: Ipv4Addr,
-    defence: Defence,
+    defense: Defense,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// `sent` probes have been sent; the next step is due then.
+    /// `sent` probes have been sent; the next probe, or the first announcement, is due at `due`.
     Probing { sent: u8, due: Instant },
-    /// The address may be used; `sent` announcements have been sent, and the next is due then.
+    /// The address may be used; `sent` announcements have been sent, and the next one is due at
+    /// `due`.
     Announcing { sent: u8, due: Instant },
     /// The address may be used. It was last defended against another host at `defended_at`.
     Held { defended_at: Option<Instant> },
@@ -113,7 +115,7 @@ impl Arp {
     /// Returns the engine of the interface at `mac`, without an address.
     #[must_use]
     pub fn new(mac: MacAddress) -> Self {
-        Self { mac, claims: Vec::new(), owed: VecDeque::new(), events: VecDeque::new() }
+        Self { mac, claims: Vec::new(), pending: VecDeque::new(), events: VecDeque::new() }
     }
 
     /// Starts to check whether an address is free. The result is an [`Event::Claimed`] or
@@ -121,30 +123,30 @@ impl Arp {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are eight addresses already.
+    /// Returns an error if eight addresses are already claimed or held.
     pub fn claim(
         &mut self,
         address: Ipv4Addr,
-        defence: Defence,
+        defense: Defense,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
         // RFC 5227 §2.1.1: hosts that start together must not probe together.
         let due = cx.now + random(Duration::ZERO, PROBE_WAIT, cx);
-        self.add(Claim { address, defence, state: State::Probing { sent: 0, due } })
+        self.add(Claim { address, defense, state: State::Probing { sent: 0, due } })
     }
 
     /// Holds an address without probing for it, and announces it.
     ///
     /// # Errors
     ///
-    /// Returns an error if there are eight addresses already.
+    /// Returns an error if eight addresses are already claimed or held.
     pub fn hold(
         &mut self,
         address: Ipv4Addr,
-        defence: Defence,
+        defense: Defense,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
-        self.add(Claim { address, defence, state: State::Announcing { sent: 0, due: cx.now } })
+        self.add(Claim { address, defense, state: State::Announcing { sent: 0, due: cx.now } })
     }
 
     /// Removes an address.
@@ -168,7 +170,7 @@ impl Arp {
         if packet.sender_mac == self.mac {
             return cx.meter.count(Counter::ArpErrors);
         }
-        if self.is_conflict(&packet, cx) {
+        if self.process_conflict(&packet, cx) {
             return;
         }
         let ArpPacket { operation, sender, sender_mac, .. } = packet;
@@ -182,7 +184,7 @@ impl Arp {
         } else if is_for_us && is_host && packet.target_mac == self.mac {
             cache.answer(sender.into(), sender_mac, cx);
         } else if is_host {
-            cache.hear(sender.into(), sender_mac, Overwrite::IfUnverified, cx);
+            cache.update_existing(sender.into(), sender_mac, Overwrite::IfUnverified, cx);
         }
     }
 
@@ -195,12 +197,12 @@ impl Arp {
         to: Option<MacAddress>,
         cx: &mut Cx<'_>,
     ) {
-        self.owe(self.request(source, target, to.unwrap_or(MacAddress::BROADCAST)), cx);
+        self.enqueue(self.request(source, target, to.unwrap_or(MacAddress::BROADCAST)), cx);
     }
 
     /// Returns the next packet to be sent.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        let outgoing = self.owed.pop_front()?;
+        let outgoing = self.pending.pop_front()?;
         cx.meter.count(Counter::ArpOut);
         Some(outgoing)
     }
@@ -208,7 +210,7 @@ impl Arp {
     /// Returns whether a packet is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.owed.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Returns the next event.
@@ -246,19 +248,20 @@ impl Arp {
         match claim.state {
             State::Probing { sent, .. } if sent < PROBE_NUM => {
                 let everybody = MacAddress::BROADCAST;
-                self.owe(self.request(Ipv4Addr::UNSPECIFIED, claim.address, everybody), cx);
+                self.enqueue(self.request(Ipv4Addr::UNSPECIFIED, claim.address, everybody), cx);
                 let is_last = sent + 1 == PROBE_NUM;
                 let (least, most) = PROBE_INTERVAL;
                 let wait = if is_last { ANNOUNCE_WAIT } else { random(least, most, cx) };
                 claim.state = State::Probing { sent: sent + 1, due: cx.now + wait };
             }
             State::Probing { .. } => {
-                self.tell(Event::Claimed(claim.address), cx);
+                self.push_event(Event::Claimed(claim.address), cx);
                 claim.state = State::Announcing { sent: 0, due: cx.now };
             }
             State::Announcing { sent, .. } if sent < ANNOUNCE_NUM => {
                 self.announce(claim.address, cx);
-                let (sent, due) = (sent + 1, cx.now + ANNOUNCE_INTERVAL);
+                let sent = sent + 1;
+                let due = cx.now + ANNOUNCE_INTERVAL;
                 claim.state = if sent < ANNOUNCE_NUM {
                     State::Announcing { sent, due }
                 } else {
@@ -271,7 +274,7 @@ impl Arp {
 
     /// Handles a packet from a host that has a local address, or probes for an address that is
     /// being claimed.
-    fn is_conflict(&mut self, packet: &ArpPacket, cx: &mut Cx<'_>) -> bool {
+    fn process_conflict(&mut self, packet: &ArpPacket, cx: &mut Cx<'_>) -> bool {
         let Some(place) = self.claims.iter().position(|claim| claim.is_disputed_by(packet)) else {
             return false;
         };
@@ -285,22 +288,22 @@ impl Arp {
                 Some(defended_at.is_some_and(|at| cx.now.since(at) < DEFEND_INTERVAL))
             }
         };
-        match (is_defended_lately, claim.defence) {
+        match (is_defended_lately, claim.defense) {
             (Some(false), _) => {
                 claim.state = State::Held { defended_at: Some(cx.now) };
                 self.announce(address, cx);
             }
-            (Some(true), Defence::Keep) => {}
-            (None, _) | (Some(true), Defence::GiveUp) => {
+            (Some(true), Defense::Keep) => {}
+            (None, _) | (Some(true), Defense::GiveUp) => {
                 self.claims.remove(place);
-                self.tell(Event::Conflict { address, mac: packet.sender_mac }, cx);
+                self.push_event(Event::Conflict { address, mac: packet.sender_mac }, cx);
             }
         }
         true
     }
 
     fn answer(&mut self, packet: &ArpPacket, cx: &mut Cx<'_>) {
-        if self.owed.len() >= ANSWERS_LIMIT {
+        if self.pending.len() >= ANSWERS_LIMIT {
             return cx.meter.count(Counter::NeighborAnswersDropped);
         }
         let reply = ArpPacket {
@@ -310,12 +313,12 @@ impl Arp {
             target_mac: packet.sender_mac,
             target: packet.sender,
         };
-        self.owed.push_back(Outgoing { destination: packet.sender_mac, packet: reply });
+        self.pending.push_back(Outgoing { destination: packet.sender_mac, packet: reply });
     }
 
     fn announce(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
         // RFC 5227 §2.3: an announcement is a request in which sender and target are the same.
-        self.owe(self.request(address, address, MacAddress::BROADCAST), cx);
+        self.enqueue(self.request(address, address, MacAddress::BROADCAST), cx);
     }
 
     fn request(&self, sender: Ipv4Addr, target: Ipv4Addr, destination: MacAddress) -> Outgoing {
@@ -329,15 +332,15 @@ impl Arp {
         Outgoing { destination, packet }
     }
 
-    fn owe(&mut self, outgoing: Outgoing, cx: &mut Cx<'_>) {
-        if self.owed.len() < OWED_LIMIT {
-            self.owed.push_back(outgoing);
+    fn enqueue(&mut self, outgoing: Outgoing, cx: &mut Cx<'_>) {
+        if self.pending.len() < PENDING_LIMIT {
+            self.pending.push_back(outgoing);
         } else {
             cx.meter.count(Counter::NeighborSolicitationsDropped);
         }
     }
 
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.events.len() < EVENTS_LIMIT {
             self.events.push_back(event);
         } else {
@@ -358,8 +361,8 @@ impl Claim {
         }
     }
 
-    /// RFC 5227 §2.1.1 and §2.4. During the probes, another host that probes for the same address
-    /// is a conflict.
+    /// Returns whether `packet` conflicts with the use of this address (RFC 5227 §2.1.1, §2.4).
+    /// While this host probes for the address, another host's probe for it is a conflict.
     fn is_disputed_by(&self, packet: &ArpPacket) -> bool {
         let is_rival = packet.operation == Operation::Request
             && packet.sender.is_unspecified()
@@ -376,5 +379,5 @@ fn is_host(address: Ipv4Addr) -> bool {
 
 fn random(least: Duration, most: Duration, cx: &mut Cx<'_>) -> Duration {
     let span = u64::try_from(most.saturating_sub(least).as_nanos()).unwrap_or(u64::MAX);
-    least + Duration::from_nanos(cx.chance.below(span.saturating_add(1)))
+    least + Duration::from_nanos(cx.rng.below(span.saturating_add(1)))
 }

@@ -40,11 +40,11 @@ pub struct ArpPacket {
 pub enum PacketError {
     /// There are fewer than 28 bytes.
     Truncated,
-    /// It is not about IPv4 on Ethernet, or its address lengths differ.
+    /// The packet is not about IPv4 on Ethernet, or its address lengths differ.
     Kind,
-    /// It is neither a request nor a reply.
+    /// The packet is neither a request nor a reply.
     Operation,
-    /// Its sender is a group address, or not a valid Ethernet address.
+    /// The sender of the packet is a group address, or not a valid Ethernet address.
     Sender,
 }
 
@@ -53,7 +53,7 @@ impl ArpPacket {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is truncated, or not an ARP packet for IPv4 on Ethernet.
+    /// Returns an error if the packet is truncated, or not an ARP packet for IPv4 on Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let packet = bytes.first_chunk::<PACKET_LEN>().ok_or(PacketError::Truncated)?;
         let (prefix, rest) = split(packet)?;
@@ -91,8 +91,10 @@ impl ArpPacket {
             Operation::Request => REQUEST,
             Operation::Reply => REPLY,
         };
-        let (sender_mac, target_mac) = (self.sender_mac.octets(), self.target_mac.octets());
-        let (sender, target) = (self.sender.octets(), self.target.octets());
+        let sender_mac = self.sender_mac.octets();
+        let target_mac = self.target_mac.octets();
+        let sender = self.sender.octets();
+        let target = self.target.octets();
         let fields: [&[u8]; 6] = [&PREFIX, &operation, &sender_mac, &sender, &target_mac, &target];
         let mut bytes = [0; PACKET_LEN];
         let from = fields.into_iter().flatten();
@@ -126,7 +128,8 @@ mod tests {
         let lies = (0..=255).flat_map(|hlen| [0, 3, 4, 5, 6, 255].map(|plen| (hlen, plen)));
         let read = lies.filter(|(hlen, plen)| {
             let mut bytes = bytes;
-            (bytes[4], bytes[5]) = (*hlen, *plen);
+            bytes[4] = *hlen;
+            bytes[5] = *plen;
             ArpPacket::parse(&bytes).is_ok()
         });
         assert!(read.eq([(6, 4)]));

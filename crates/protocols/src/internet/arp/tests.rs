@@ -21,52 +21,52 @@ const REPLY: ArpPacket = ArpPacket { operation: Operation::Reply, target_mac: MA
 struct Bench {
     arp: Arp,
     cache: Cache,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Bench {
     /// Returns an interface without an address.
     fn bare() -> Self {
-        Self { arp: Arp::new(MAC), cache: Cache::default(), lab: TestContext::default() }
+        Self { arp: Arp::new(MAC), cache: Cache::default(), context: TestContext::default() }
     }
 
     /// Returns an interface that holds [`OURS`] and has announced it.
-    fn holding(defence: Defence) -> Self {
+    fn holding(defense: Defense) -> Self {
         let mut bench = Self::bare();
-        bench.arp.hold(OURS, defence, &mut bench.lab.cx()).unwrap();
+        bench.arp.hold(OURS, defense, &mut bench.context.cx()).unwrap();
         bench.run_seconds(10);
         bench.sent();
         bench
     }
 
     fn receive(&mut self, packet: &ArpPacket) {
-        self.arp.receive(&packet.emit(), &mut self.cache, &mut self.lab.cx());
+        self.arp.receive(&packet.emit(), &mut self.cache, &mut self.context.cx());
     }
 
     fn sent(&mut self) -> Vec<Outgoing> {
-        core::iter::from_fn(|| self.arp.transmit(&mut self.lab.cx())).collect()
+        core::iter::from_fn(|| self.arp.transmit(&mut self.context.cx())).collect()
     }
 
     /// Processes the timers that expire within `seconds`.
     fn run_seconds(&mut self, seconds: u64) {
-        let end = self.lab.now + Duration::from_secs(seconds);
+        let end = self.context.now + Duration::from_secs(seconds);
         while let Some(at) = self.arp.deadline().filter(|at| *at <= end) {
-            self.lab.now = self.lab.now.max(at);
-            self.arp.timeout(&mut self.lab.cx());
+            self.context.now = self.context.now.max(at);
+            self.arp.timeout(&mut self.context.cx());
         }
-        self.lab.now = end;
+        self.context.now = end;
     }
 
     fn is_waiting_for(&mut self, address: Ipv4Addr) {
         let packet = crate::packet::Packet::from_slice(b"x");
         let pool = &mut crate::packet::Pool::new(1, 1);
-        assert!(self.cache.resolve(address.into(), packet, pool, &mut self.lab.cx()).is_none());
+        assert!(self.cache.resolve(address.into(), packet, pool, &mut self.context.cx()).is_none());
     }
 }
 
 #[test]
-fn a_request_for_our_address_is_answered_to_its_sender_who_is_learned() {
-    let mut bench = Bench::holding(Defence::Keep);
+fn a_request_for_our_address_is_answered_and_its_sender_learned() {
+    let mut bench = Bench::holding(Defense::Keep);
     bench.receive(&REQUEST);
     let packet = ArpPacket {
         operation: Operation::Reply,
@@ -81,14 +81,14 @@ fn a_request_for_our_address_is_answered_to_its_sender_who_is_learned() {
 
 #[test]
 fn a_request_for_another_address_is_not_answered_and_teaches_nothing() {
-    let mut bench = Bench::holding(Defence::Keep);
+    let mut bench = Bench::holding(Defense::Keep);
     bench.receive(&ArpPacket { target: Ipv4Addr::new(10, 0, 0, 9), ..REQUEST });
     assert_eq!((bench.sent(), bench.cache.lookup(THEIRS.into())), (Vec::new(), None));
 }
 
 #[test]
 fn a_probe_for_our_address_is_answered_and_teaches_nothing() {
-    let mut bench = Bench::holding(Defence::Keep);
+    let mut bench = Bench::holding(Defense::Keep);
     bench.receive(&ArpPacket { sender: Ipv4Addr::UNSPECIFIED, ..REQUEST });
     assert_eq!(bench.sent().len(), 1);
     assert!(!bench.cache.is_probably_reachable(Ipv4Addr::UNSPECIFIED.into()));
@@ -96,24 +96,24 @@ fn a_probe_for_our_address_is_answered_and_teaches_nothing() {
 
 #[test]
 fn a_reply_that_was_asked_for_resolves() {
-    let mut bench = Bench::holding(Defence::Keep);
+    let mut bench = Bench::holding(Defense::Keep);
     bench.is_waiting_for(THEIRS);
     bench.receive(&REPLY);
     assert_eq!(bench.cache.lookup(THEIRS.into()), Some(THEIR_MAC));
 }
 
 #[test]
-fn a_reply_that_nobody_asked_for_makes_no_entry() {
-    let mut bench = Bench::holding(Defence::Keep);
+fn an_unsolicited_reply_makes_no_entry() {
+    let mut bench = Bench::holding(Defense::Keep);
     bench.receive(&REPLY);
     assert_eq!(bench.cache.lookup(THEIRS.into()), None);
-    assert_eq!(bench.lab.counted(Counter::NeighborsUnasked), 1);
+    assert_eq!(bench.context.counted(Counter::NeighborsUnasked), 1);
 }
 
 #[test]
 fn a_free_address_is_probed_three_times_claimed_and_announced_twice() {
     let mut bench = Bench::bare();
-    bench.arp.claim(OURS, Defence::GiveUp, &mut bench.lab.cx()).unwrap();
+    bench.arp.claim(OURS, Defense::GiveUp, &mut bench.context.cx()).unwrap();
     bench.run_seconds(20);
     let senders = bench.sent().into_iter().map(|outgoing| {
         assert_eq!((outgoing.destination, outgoing.packet.target), (MacAddress::BROADCAST, OURS));
@@ -128,7 +128,7 @@ fn a_free_address_is_probed_three_times_claimed_and_announced_twice() {
 #[test]
 fn an_address_is_not_ours_while_it_is_probed() {
     let mut bench = Bench::bare();
-    bench.arp.claim(OURS, Defence::GiveUp, &mut bench.lab.cx()).unwrap();
+    bench.arp.claim(OURS, Defense::GiveUp, &mut bench.context.cx()).unwrap();
     bench.run_seconds(1);
     bench.sent();
     bench.receive(&REQUEST);
@@ -136,9 +136,9 @@ fn an_address_is_not_ours_while_it_is_probed() {
 }
 
 #[test]
-fn an_address_that_somebody_has_is_not_claimed() {
+fn an_address_in_use_is_not_claimed() {
     let mut bench = Bench::bare();
-    bench.arp.claim(OURS, Defence::GiveUp, &mut bench.lab.cx()).unwrap();
+    bench.arp.claim(OURS, Defense::GiveUp, &mut bench.context.cx()).unwrap();
     bench.run_seconds(1);
     bench.receive(&ArpPacket { sender: OURS, target: Ipv4Addr::UNSPECIFIED, ..REPLY });
     let conflict = Event::Conflict { address: OURS, mac: THEIR_MAC };
@@ -146,9 +146,9 @@ fn an_address_that_somebody_has_is_not_claimed() {
 }
 
 #[test]
-fn two_who_probe_for_the_same_address_both_give_way() {
+fn two_hosts_that_probe_the_same_address_both_give_it_up() {
     let mut bench = Bench::bare();
-    bench.arp.claim(OURS, Defence::Keep, &mut bench.lab.cx()).unwrap();
+    bench.arp.claim(OURS, Defense::Keep, &mut bench.context.cx()).unwrap();
     bench.receive(&ArpPacket { sender: Ipv4Addr::UNSPECIFIED, ..REQUEST });
     assert!(matches!(bench.arp.event(), Some(Event::Conflict { .. })));
 }
@@ -156,16 +156,16 @@ fn two_who_probe_for_the_same_address_both_give_way() {
 #[test]
 fn our_own_probe_that_comes_back_is_no_conflict() {
     let mut bench = Bench::bare();
-    bench.arp.claim(OURS, Defence::GiveUp, &mut bench.lab.cx()).unwrap();
+    bench.arp.claim(OURS, Defense::GiveUp, &mut bench.context.cx()).unwrap();
     bench.run_seconds(1);
     let probe = bench.sent()[0].packet;
     bench.receive(&probe);
-    assert_eq!((bench.arp.event(), bench.lab.counted(Counter::ArpConflicts)), (None, 0));
+    assert_eq!((bench.arp.event(), bench.context.counted(Counter::ArpConflicts)), (None, 0));
 }
 
 #[test]
 fn an_address_from_a_server_is_defended_once_and_given_up_at_the_second_conflict() {
-    let mut bench = Bench::holding(Defence::GiveUp);
+    let mut bench = Bench::holding(Defense::GiveUp);
     let theirs = ArpPacket { sender: OURS, ..REQUEST };
     bench.receive(&theirs);
     assert_eq!(bench.sent()[0].packet.sender, OURS);
@@ -177,20 +177,20 @@ fn an_address_from_a_server_is_defended_once_and_given_up_at_the_second_conflict
 }
 
 #[test]
-fn an_address_that_a_person_gave_is_kept_and_defended_once_in_ten_seconds() {
-    let mut bench = Bench::holding(Defence::Keep);
+fn a_configured_address_is_kept_and_defended_once_in_ten_seconds() {
+    let mut bench = Bench::holding(Defense::Keep);
     for _ in 0..25 {
         bench.receive(&ArpPacket { sender: OURS, ..REQUEST });
         bench.run_seconds(1);
     }
     assert_eq!(bench.sent().len(), 3);
     assert!(bench.arp.holds(OURS));
-    assert_eq!(bench.lab.counted(Counter::ArpConflicts), 25);
+    assert_eq!(bench.context.counted(Counter::ArpConflicts), 25);
 }
 
 #[test]
 fn a_claim_of_our_address_is_not_learned() {
-    let mut bench = Bench::holding(Defence::Keep);
+    let mut bench = Bench::holding(Defense::Keep);
     bench.receive(&ArpPacket { sender: OURS, ..REQUEST });
     assert_eq!(bench.cache.lookup(OURS.into()), None);
 }
@@ -198,13 +198,13 @@ fn a_claim_of_our_address_is_not_learned() {
 // attack row 22
 #[test]
 fn row_22_a_flood_of_requests_takes_bounded_room() {
-    let mut bench = Bench::holding(Defence::Keep);
+    let mut bench = Bench::holding(Defense::Keep);
     (1..1_000_000).for_each(|number| {
         let sender = Ipv4Addr::from_bits(0x0B00_0000 + number);
         bench.receive(&ArpPacket { sender, ..REQUEST });
     });
     assert_eq!(bench.sent().len(), ANSWERS_LIMIT);
-    let dropped = bench.lab.counted(Counter::NeighborAnswersDropped);
+    let dropped = bench.context.counted(Counter::NeighborAnswersDropped);
     assert_eq!(dropped, 999_999 - ANSWERS_LIMIT as u64);
 }
 
@@ -212,7 +212,7 @@ fn row_22_a_flood_of_requests_takes_bounded_room() {
 fn a_ninth_address_is_refused() {
     let mut bench = Bench::bare();
     let claimed = (1..=9).map(|last| {
-        bench.arp.claim(Ipv4Addr::new(10, 0, 0, last), Defence::Keep, &mut bench.lab.cx())
+        bench.arp.claim(Ipv4Addr::new(10, 0, 0, last), Defense::Keep, &mut bench.context.cx())
     });
     assert_eq!(claimed.filter(Result::is_ok).count(), 8);
 }

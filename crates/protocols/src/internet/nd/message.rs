@@ -36,18 +36,18 @@ const DNS_SERVERS: u8 = 25;
 /// Maximum number of prefixes, and of servers, read from one message.
 const LISTED_MAX: usize = 16;
 
-/// A number in a solicitation that distinguishes this host's own from those of others (RFC 7527).
+/// A random number in a solicitation, by which a host recognizes its own solicitations (RFC 7527).
 pub type Nonce = [u8; 6];
 
 /// The preference of a router (RFC 4191 §2.1), in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preference {
-    /// 11: used only if there is no other.
+    /// 11: the router is used only if there is no other one.
     Low,
     /// 00, and the reserved value.
     #[default]
     Medium,
-    /// 01: used before the others.
+    /// 01: the router is used before other routers.
     High,
 }
 
@@ -58,13 +58,13 @@ pub struct Prefix {
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits, at most 128.
     pub len: u8,
-    /// L: its addresses are on-link.
+    /// L: the addresses of the prefix are on-link.
     pub is_on_link: bool,
     /// A: hosts may form addresses in it.
     pub is_autonomous: bool,
-    /// Lifetime of both properties in seconds, or [`INFINITE`].
+    /// Lifetime of the properties L and A of the prefix in seconds, or [`INFINITE`].
     pub valid_s: u32,
-    /// Preferred lifetime of its addresses in seconds, or [`INFINITE`].
+    /// Preferred lifetime of the addresses of the prefix in seconds, or [`INFINITE`].
     pub preferred_s: u32,
 }
 
@@ -79,7 +79,7 @@ pub struct RouterAdvertisement {
     pub has_other: bool,
     /// Preference of the router.
     pub preference: Preference,
-    /// Lifetime as a default router in seconds; 0 if it is none.
+    /// Lifetime as a default router in seconds; 0 if the sender is not a default router.
     pub lifetime_s: u16,
     /// Time for which a neighbor counts as reachable.
     pub reachable_time: Option<Duration>,
@@ -111,18 +111,18 @@ pub enum Message {
         target: Ipv6Addr,
         /// Hardware address of the sender.
         source_mac: Option<MacAddress>,
-        /// Number that distinguishes it from a solicitation of this host.
+        /// Random number by which a host recognizes its own solicitation.
         nonce: Option<Nonce>,
     },
     /// Neighbor Advertisement.
     NeighborAdvertisement {
         /// Address of the neighbor.
         target: Ipv6Addr,
-        /// R: it is a router.
+        /// R: the neighbor is a router.
         is_router: bool,
-        /// S: it answers a solicitation.
+        /// S: the advertisement answers a solicitation.
         is_solicited: bool,
-        /// O: it overrides the cached address.
+        /// O: the advertisement overrides the cached address.
         is_override: bool,
         /// Hardware address of the neighbor.
         target_mac: Option<MacAddress>,
@@ -131,7 +131,7 @@ pub enum Message {
     Redirect {
         /// The better hop, or the destination itself if it is a neighbor.
         target: Ipv6Addr,
-        /// The destination for which it is better.
+        /// The destination for which the target is the better hop.
         destination: Ipv6Addr,
         /// Hardware address of the better hop.
         target_mac: Option<MacAddress>,
@@ -150,9 +150,9 @@ pub struct Parsed {
 /// Reasons why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// They end inside the message or its last option.
+    /// The bytes end inside the message or its last option.
     Truncated,
-    /// It is not a message of Neighbor Discovery.
+    /// The message is not one of Neighbor Discovery.
     Kind,
     /// The hop limit is not 255: the message may be from another link.
     HopLimit,
@@ -224,7 +224,8 @@ impl Message {
                 let (target, rest) = split::<16>(rest)?;
                 let (destination, rest) = split::<16>(rest)?;
                 options.read(rest)?;
-                let (target, destination) = ((*target).into(), (*destination).into());
+                let target = (*target).into();
+                let destination = (*destination).into();
                 Self::Redirect { target, destination, target_mac: options.target_mac }
             }
         };
@@ -234,7 +235,8 @@ impl Message {
         Ok(Parsed { message, options_skipped: options.skipped })
     }
 
-    /// RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2 and §8.1: others MUST be silently discarded.
+    /// RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2 and §8.1: messages with other addresses MUST be
+    /// silently discarded.
     fn has_valid_addresses(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
         match *self {
             Self::RouterSolicitation { source_mac } => {

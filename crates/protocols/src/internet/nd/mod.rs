@@ -44,7 +44,7 @@ const HOP_LIMIT_DEFAULT: u8 = 64;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
 /// Maximum number of queued messages. The difference is reserved for solicitations.
-const OWED_LIMIT: usize = 80;
+const PENDING_LIMIT: usize = 80;
 const EVENTS_LIMIT: usize = 16;
 
 /// Settings of a host.
@@ -54,7 +54,7 @@ pub struct Settings {
     pub mac: MacAddress,
     /// Secret from which the addresses are derived.
     pub secret: Secret,
-    /// Whether it solicits and accepts router advertisements.
+    /// Whether the host solicits and accepts router advertisements.
     pub takes_router_advertisements: bool,
     /// MTU of the link, in bytes.
     pub mtu: u32,
@@ -78,7 +78,7 @@ pub struct Outgoing {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Destination of its frame, if it is not resolved as for any other packet.
+    /// Destination of the frame; `None` to resolve it as for any other packet.
     pub mac: Option<MacAddress>,
     /// The message.
     pub message: Message,
@@ -93,7 +93,7 @@ pub struct Discovery {
     hop_limit: u8,
     mtu: u32,
     has_begun_to_solicit: bool,
-    owed: VecDeque<Outgoing>,
+    pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
 
@@ -108,7 +108,7 @@ impl Discovery {
             hop_limit: HOP_LIMIT_DEFAULT,
             mtu: settings.mtu,
             has_begun_to_solicit: false,
-            owed: VecDeque::new(),
+            pending: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -190,9 +190,11 @@ impl Discovery {
         }
         match parsed.message {
             Message::RouterSolicitation { .. } => cx.meter.count(Counter::NdIgnored),
-            Message::RouterAdvertisement(said) => self.hear_router(source, &said, cache, cx),
+            Message::RouterAdvertisement(advertisement) => {
+                self.process_router_advertisement(source, &advertisement, cache, cx);
+            }
             Message::NeighborSolicitation { target, source_mac, nonce } => {
-                self.hear_solicitation(source, target, source_mac, nonce, cache, cx);
+                self.process_solicitation(source, target, source_mac, nonce, cache, cx);
             }
             Message::NeighborAdvertisement {
                 target,
@@ -201,17 +203,17 @@ impl Discovery {
                 is_override,
                 target_mac,
             } => {
-                if !self.addresses.is_claimed(target, cx) {
+                if !self.addresses.process_claim(target, cx) {
                     let mac = target_mac;
-                    let said = Advertisement { mac, is_router, is_solicited, is_override };
-                    cache.advertise(target.into(), said, cx);
+                    let advertisement = Advertisement { mac, is_router, is_solicited, is_override };
+                    cache.advertise(target.into(), advertisement, cx);
                 }
             }
             Message::Redirect { target, destination, target_mac } => {
-                self.hear_redirect(source, target, destination, target_mac, cache, cx);
+                self.process_redirect(source, target, destination, target_mac, cache, cx);
             }
         }
-        self.take_address_news(cx);
+        self.process_address_events(cx);
     }
 
     /// Solicits a neighbor: only at the hardware address `to`, or through its solicited-node group.
@@ -224,17 +226,17 @@ impl Discovery {
         let destination = if to.is_some() { target } else { solicited_node(target) };
         let source_mac = Some(self.settings.mac);
         let message = Message::NeighborSolicitation { target, source_mac, nonce: None };
-        self.owe(Outgoing { source, destination, mac: to, message }, OWED_LIMIT, cx);
+        self.enqueue(Outgoing { source, destination, mac: to, message }, PENDING_LIMIT, cx);
     }
 
     /// Processes the report of the cache that a neighbor is unreachable, or is no longer a router.
     pub fn lose_neighbor(&mut self, address: Ipv6Addr, is_router_left: bool, cx: &mut Cx<'_>) {
         let is_changed = match is_router_left {
             true => self.routers.forget(address),
-            false => self.routers.suspect(address),
+            false => self.routers.mark_unreachable(address),
         };
         if is_changed {
-            self.tell(Event::Routes, cx);
+            self.push_event(Event::Routes, cx);
         }
     }
 
@@ -246,7 +248,7 @@ impl Discovery {
             mac: None,
             message: tried.message,
         });
-        let outgoing = tried.or_else(|| self.owed.pop_front())?;
+        let outgoing = tried.or_else(|| self.pending.pop_front())?;
         cx.meter.count(Counter::NdOut);
         Some(outgoing)
     }
@@ -254,7 +256,7 @@ impl Discovery {
     /// Returns whether a message is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.addresses.has_output() || !self.owed.is_empty()
+        self.addresses.has_output() || !self.pending.is_empty()
     }
 
     /// Returns the next event.
@@ -271,50 +273,52 @@ impl Discovery {
     /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         self.addresses.timeout(cx);
-        self.take_address_news(cx);
+        self.process_address_events(cx);
         let (is_changed, is_soliciting) = self.routers.timeout(cx);
         if is_changed {
-            self.tell(Event::Routes, cx);
+            self.push_event(Event::Routes, cx);
         }
         if is_soliciting {
             let Some(source) = self.addresses.link_local() else { return };
             let message = Message::RouterSolicitation { source_mac: Some(self.settings.mac) };
             let solicitation = Outgoing { source, destination: ALL_ROUTERS, mac: None, message };
-            self.owe(solicitation, OWED_LIMIT, cx);
+            self.enqueue(solicitation, PENDING_LIMIT, cx);
         }
     }
 
-    fn hear_router(
+    fn process_router_advertisement(
         &mut self,
         source: Ipv6Addr,
-        said: &RouterAdvertisement,
+        advertisement: &RouterAdvertisement,
         cache: &mut Cache,
         cx: &mut Cx<'_>,
     ) {
         if !self.settings.takes_router_advertisements {
             return cx.meter.count(Counter::NdIgnored);
         }
-        if let Some(mac) = said.source_mac {
+        if let Some(mac) = advertisement.source_mac {
             cache.learn(source.into(), mac, Overwrite::Always, cx);
             cache.set_router(source.into());
         }
-        said.reachable_time.into_iter().for_each(|time| cache.set_reachable_time(time));
-        said.retrans_timer.into_iter().for_each(|time| cache.set_retrans_timer(time));
+        advertisement.reachable_time.into_iter().for_each(|time| cache.set_reachable_time(time));
+        advertisement.retrans_timer.into_iter().for_each(|time| cache.set_retrans_timer(time));
         let before = (self.hop_limit, self.mtu);
-        self.hop_limit = self.hop_limit.max(said.hop_limit);
-        if let Some(mtu) = said.mtu.filter(|mtu| (MTU_MIN..=self.settings.mtu).contains(mtu)) {
+        self.hop_limit = self.hop_limit.max(advertisement.hop_limit);
+        if let Some(mtu) =
+            advertisement.mtu.filter(|mtu| (MTU_MIN..=self.settings.mtu).contains(mtu))
+        {
             self.mtu = mtu;
         }
         if before != (self.hop_limit, self.mtu) {
-            self.tell(Event::Parameters, cx);
+            self.push_event(Event::Parameters, cx);
         }
-        if self.routers.learn(source, said, cx) {
-            self.tell(Event::Routes, cx);
+        if self.routers.learn(source, advertisement, cx) {
+            self.push_event(Event::Routes, cx);
         }
-        said.prefixes.iter().for_each(|prefix| self.addresses.advertise(prefix, cx));
+        advertisement.prefixes.iter().for_each(|prefix| self.addresses.advertise(prefix, cx));
     }
 
-    fn hear_solicitation(
+    fn process_solicitation(
         &mut self,
         source: Ipv6Addr,
         target: Ipv6Addr,
@@ -324,7 +328,8 @@ impl Discovery {
         cx: &mut Cx<'_>,
     ) {
         if !self.addresses.holds(target) {
-            let is_tried = source.is_unspecified() && self.addresses.is_tried(target, nonce, cx);
+            let is_tried =
+                source.is_unspecified() && self.addresses.process_probe(target, nonce, cx);
             if !is_tried {
                 cx.meter.count(Counter::NdIgnored);
             }
@@ -344,11 +349,11 @@ impl Discovery {
             target_mac: Some(self.settings.mac),
         };
         let answer = Outgoing { source: target, destination, mac: source_mac, message };
-        self.owe(answer, ANSWERS_LIMIT, cx);
+        self.enqueue(answer, ANSWERS_LIMIT, cx);
     }
 
     /// RFC 4861 §8.1 and §8.3: only the current router of a destination may redirect it.
-    fn hear_redirect(
+    fn process_redirect(
         &mut self,
         source: Ipv6Addr,
         target: Ipv6Addr,
@@ -370,9 +375,9 @@ impl Discovery {
         }
     }
 
-    fn take_address_news(&mut self, cx: &mut Cx<'_>) {
+    fn process_address_events(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.addresses.event() {
-            self.tell(Event::Address(event), cx);
+            self.push_event(Event::Address(event), cx);
         }
         let may_solicit = self.settings.takes_router_advertisements;
         if may_solicit && !self.has_begun_to_solicit && self.addresses.link_local().is_some() {
@@ -381,9 +386,9 @@ impl Discovery {
         }
     }
 
-    fn owe(&mut self, outgoing: Outgoing, limit: usize, cx: &mut Cx<'_>) {
-        if self.owed.len() < limit {
-            self.owed.push_back(outgoing);
+    fn enqueue(&mut self, outgoing: Outgoing, limit: usize, cx: &mut Cx<'_>) {
+        if self.pending.len() < limit {
+            self.pending.push_back(outgoing);
         } else if let Message::NeighborAdvertisement { .. } = outgoing.message {
             cx.meter.count(Counter::NeighborAnswersDropped);
         } else {
@@ -391,7 +396,7 @@ impl Discovery {
         }
     }
 
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         // An equal event that is still queued is enough.
         if self.events.contains(&event) {
             return;

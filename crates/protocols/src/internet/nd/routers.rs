@@ -32,10 +32,10 @@ pub struct Router {
     pub address: Ipv6Addr,
     /// Advertised preference.
     pub preference: Preference,
-    /// End of its lifetime as a default router.
+    /// End of the router's lifetime as a default router.
     pub until: Instant,
-    /// It did not answer, and no advertisement has been received since.
-    pub is_suspect: bool,
+    /// The router did not answer, and no advertisement has been received since.
+    pub is_unreachable: bool,
 }
 
 /// An on-link prefix.
@@ -45,7 +45,7 @@ pub struct OnLink {
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits.
     pub len: u8,
-    /// End of its lifetime; `None` for no limit.
+    /// End of the lifetime of the prefix; `None` for no limit.
     pub until: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl Routers {
     /// Starts to solicit routers, until one has answered (RFC 7559).
     pub(super) fn solicit(&mut self, cx: &mut Cx<'_>) {
         let most = u64::try_from(SOLICIT_DELAY.as_nanos()).unwrap_or(0);
-        let due = cx.now + Duration::from_nanos(cx.chance.below(most));
+        let due = cx.now + Duration::from_nanos(cx.rng.below(most));
         self.soliciting = Some(Soliciting { due, interval: Duration::ZERO });
     }
 
@@ -101,12 +101,12 @@ impl Routers {
         self.best(cache)
     }
 
-    /// Returns the router for off-link destinations. Of equally good ones it is the first that was
-    /// added.
+    /// Returns the router for off-link destinations. Of equally good routers it is the one added
+    /// first.
     pub(super) fn best(&self, cache: &Cache) -> Option<Ipv6Addr> {
         let worth = |router: &Router| {
             let is_reachable = cache.is_probably_reachable(router.address.into());
-            (is_reachable, !router.is_suspect, router.preference)
+            (is_reachable, !router.is_unreachable, router.preference)
         };
         self.routers.iter().rev().max_by_key(|router| worth(router)).map(|router| router.address)
     }
@@ -129,12 +129,12 @@ impl Routers {
         self.routers.len() != before
     }
 
-    /// Removes the redirects to an unreachable neighbor, and gives it the lowest precedence among
-    /// the routers (RFC 4861 §6.3.6). Returns whether it is a router.
-    pub(super) fn suspect(&mut self, address: Ipv6Addr) -> bool {
+    /// Removes the redirects to an unreachable neighbor, and gives that neighbor the lowest
+    /// precedence among the routers (RFC 4861 §6.3.6). Returns whether the neighbor is a router.
+    pub(super) fn mark_unreachable(&mut self, address: Ipv6Addr) -> bool {
         self.redirects.retain(|(_, hop)| *hop != address);
         let router = self.routers.iter_mut().find(|router| router.address == address);
-        router.map(|router| router.is_suspect = true).is_some()
+        router.map(|router| router.is_unreachable = true).is_some()
     }
 
     /// Returns the neighbor to which a destination was redirected.
@@ -147,59 +147,66 @@ impl Routers {
     pub(super) fn learn(
         &mut self,
         source: Ipv6Addr,
-        said: &RouterAdvertisement,
+        advertisement: &RouterAdvertisement,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let before = self.shape();
-        if said.lifetime_s == 0 {
+        let before = self.route_data();
+        if advertisement.lifetime_s == 0 {
             self.forget(source);
         } else {
             self.soliciting = None;
-            let until = cx.now + Duration::from_secs(said.lifetime_s.into());
-            let (address, preference) = (source, said.preference);
-            let router = Router { address, preference, until, is_suspect: false };
+            let until = cx.now + Duration::from_secs(advertisement.lifetime_s.into());
+            let address = source;
+            let preference = advertisement.preference;
+            let router = Router { address, preference, until, is_unreachable: false };
             let known = self.routers.iter_mut().find(|known| known.address == source);
             match known {
                 Some(known) => *known = router,
                 None => push(&mut self.routers, router, ROUTERS_LIMIT, cx),
             }
         }
-        said.prefixes.iter().filter(|p| p.is_on_link).for_each(|p| self.learn_prefix(p, cx));
-        for (server, lifetime_s) in &said.dns_servers {
+        advertisement
+            .prefixes
+            .iter()
+            .filter(|p| p.is_on_link)
+            .for_each(|p| self.learn_prefix(p, cx));
+        for (server, lifetime_s) in &advertisement.dns_servers {
             self.dns_servers.retain(|(known, _)| known != server);
             if *lifetime_s != 0 {
                 let server = (*server, until(*lifetime_s, cx));
                 push(&mut self.dns_servers, server, DNS_SERVERS_LIMIT, cx);
             }
         }
-        self.shape() != before
+        self.route_data() != before
     }
 
     /// Returns the data from which the routes are made, without the lifetimes that each
     /// advertisement renews: addresses with their rank, and prefixes with their lengths, which are
     /// at most 128.
-    fn shape(&self) -> Vec<(Ipv6Addr, u8)> {
+    fn route_data(&self) -> Vec<(Ipv6Addr, u8)> {
         let order =
-            |router: &Router| 0xF0 | u8::from(router.is_suspect) << 2 | router.preference as u8;
+            |router: &Router| 0xF0 | u8::from(router.is_unreachable) << 2 | router.preference as u8;
         let routers = self.routers.iter().map(|router| (router.address, order(router)));
         routers.chain(self.prefixes.iter().map(|on_link| (on_link.prefix, on_link.len))).collect()
     }
 
-    fn learn_prefix(&mut self, said: &Prefix, cx: &mut Cx<'_>) {
+    fn learn_prefix(&mut self, advertisement: &Prefix, cx: &mut Cx<'_>) {
         // RFC 4861 §6.3.4: the link-local prefix must be ignored. A prefix of length zero would
         // make the whole Internet on-link.
-        if is_link_local(said.prefix) || said.len == 0 {
+        if is_link_local(advertisement.prefix) || advertisement.len == 0 {
             return cx.meter.count(Counter::NdIgnored);
         }
-        let is_same = |known: &OnLink| (known.prefix, known.len) == (said.prefix, said.len);
-        if said.valid_s == 0 {
+        let is_same =
+            |known: &OnLink| (known.prefix, known.len) == (advertisement.prefix, advertisement.len);
+        if advertisement.valid_s == 0 {
             return self.prefixes.retain(|known| !is_same(known));
         }
-        let until = until(said.valid_s, cx);
+        let until = until(advertisement.valid_s, cx);
         match self.prefixes.iter_mut().find(|known| is_same(known)) {
             Some(known) => known.until = until,
             None => {
-                let on_link = OnLink { prefix: said.prefix, len: said.len, until };
+                let on_link =
+                    OnLink { prefix: advertisement.prefix, len: advertisement.len, until };
                 push(&mut self.prefixes, on_link, PREFIXES_LIMIT, cx);
             }
         }
@@ -213,7 +220,8 @@ impl Routers {
         routers.chain(prefixes).chain(servers).chain(soliciting).min()
     }
 
-    /// Removes expired entries. Returns whether there were any, and whether to send a solicitation.
+    /// Removes expired entries. Returns whether any entries had expired, and whether to send a
+    /// solicitation.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> (bool, bool) {
         let len = |routers: &Self| routers.routers.len() + routers.prefixes.len();
         let before = len(self);
@@ -230,17 +238,17 @@ impl Routers {
         } else {
             (soliciting.interval * 2).min(SOLICIT_MOST)
         };
-        soliciting.interval = about(base, cx);
+        soliciting.interval = jittered(base, cx);
         soliciting.due = cx.now + soliciting.interval;
         (is_changed, true)
     }
 }
 
 /// Returns a time within a tenth of `time`.
-fn about(time: Duration, cx: &mut Cx<'_>) -> Duration {
+fn jittered(time: Duration, cx: &mut Cx<'_>) -> Duration {
     let tenth = time / 10;
     let span = u64::try_from(tenth.as_nanos() * 2).unwrap_or(0);
-    time - tenth + Duration::from_nanos(cx.chance.below(span.saturating_add(1)))
+    time - tenth + Duration::from_nanos(cx.rng.below(span.saturating_add(1)))
 }
 
 fn until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {

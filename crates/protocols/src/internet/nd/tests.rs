@@ -35,10 +35,10 @@ fn row_11_name_servers_are_read_only_where_the_length_is_that_of_whole_addresses
         let mut option = vec![25, *len, 0, 0, 0, 0, 0, 60];
         option.resize(usize::from(*len) * 8, 0x20);
         let parsed = read(&advertisement_with(&option)).unwrap();
-        let Message::RouterAdvertisement(said) = parsed.message else { panic!("an RA") };
+        let Message::RouterAdvertisement(advertisement) = parsed.message else { panic!("an RA") };
         let whole = usize::from(*len - 1) / 2;
-        assert!(said.dns_servers.len() <= whole.min(16));
-        !said.dns_servers.is_empty()
+        assert!(advertisement.dns_servers.len() <= whole.min(16));
+        !advertisement.dns_servers.is_empty()
     });
     assert!(read.eq((3..=255).filter(|len| len % 2 == 1)));
 }
@@ -62,8 +62,8 @@ fn an_option_of_a_wrong_length_is_skipped() {
     let mut long_mac = vec![1, 2];
     long_mac.resize(16, 2);
     let parsed = read(&advertisement_with(&long_mac)).unwrap();
-    let Message::RouterAdvertisement(said) = parsed.message else { panic!("an RA") };
-    assert_eq!((said.source_mac, parsed.options_skipped), (None, 1));
+    let Message::RouterAdvertisement(advertisement) = parsed.message else { panic!("an RA") };
+    assert_eq!((advertisement.source_mac, parsed.options_skipped), (None, 1));
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn no_more_prefixes_are_read_than_the_limit() {
     let mut option = vec![3, 4, 64, 0xC0];
     option.resize(32, 0x20);
     let parsed = read(&advertisement_with(&option.repeat(100))).unwrap();
-    let Message::RouterAdvertisement(said) = parsed.message else { panic!("an RA") };
-    assert_eq!((said.prefixes.len(), parsed.options_skipped), (16, 84));
+    let Message::RouterAdvertisement(advertisement) = parsed.message else { panic!("an RA") };
+    assert_eq!((advertisement.prefixes.len(), parsed.options_skipped), (16, 84));
 }
 
 #[test]
@@ -83,21 +83,21 @@ fn a_prefix_of_more_than_128_bits_is_skipped() {
 }
 
 #[test]
-fn a_message_that_was_forwarded_is_not_believed() {
+fn a_message_that_was_forwarded_is_not_accepted() {
     let bytes = solicitation().emit(ROUTER, OURS);
     let parsed = Message::parse(&bytes, ROUTER, OURS, 254);
     assert_eq!(parsed, Err(MessageError::HopLimit));
 }
 
 #[test]
-fn an_advertisement_of_a_router_from_beyond_the_link_is_not_believed() {
+fn an_advertisement_of_a_router_from_beyond_the_link_is_not_accepted() {
     let elsewhere = "2001:db8::1".parse().unwrap();
     let parsed = Message::parse(&advertisement_with(&[]), elsewhere, OURS, 255);
     assert_eq!(parsed, Err(MessageError::Address));
 }
 
 #[test]
-fn a_solicitation_from_nobody_must_go_to_the_group_of_its_target_without_an_address() {
+fn a_solicitation_from_the_unspecified_address_must_go_to_the_group_of_its_target() {
     let none = Ipv6Addr::UNSPECIFIED;
     let group = solicited_node(OURS);
     let bare = Message::NeighborSolicitation { target: OURS, source_mac: None, nonce: None };
@@ -108,7 +108,7 @@ fn a_solicitation_from_nobody_must_go_to_the_group_of_its_target_without_an_addr
 }
 
 #[test]
-fn an_advertisement_to_a_group_answers_nobody() {
+fn an_advertisement_to_a_group_answers_no_solicitation() {
     let message = Message::NeighborAdvertisement {
         target: OURS,
         is_router: false,
@@ -122,7 +122,7 @@ fn an_advertisement_to_a_group_answers_nobody() {
 }
 
 #[test]
-fn a_redirect_to_a_host_beyond_the_link_is_not_believed() {
+fn a_redirect_to_a_host_beyond_the_link_is_not_accepted() {
     let [target, destination] = ["2001:db8::1", "2001:db8::2"].map(|a| a.parse().unwrap());
     let message = Message::Redirect { target, destination, target_mac: None };
     assert_eq!(read(&message.emit(ROUTER, OURS)), Err(MessageError::Address));

@@ -23,7 +23,7 @@ const PREFIX: Prefix = Prefix {
 struct Host {
     discovery: Discovery,
     cache: Cache,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Host {
@@ -31,14 +31,15 @@ impl Host {
     fn new(takes_router_advertisements: bool) -> Self {
         let secret = Secret([1, 2]);
         let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
-        let (discovery, cache) = (Discovery::new(settings), Cache::default());
-        Self { discovery, cache, lab: TestContext::default() }
+        let discovery = Discovery::new(settings);
+        let cache = Cache::default();
+        Self { discovery, cache, context: TestContext::default() }
     }
 
     /// Returns a host with a link-local address.
     fn started() -> Self {
         let mut host = Self::new(true);
-        host.discovery.start(&mut host.lab.cx());
+        host.discovery.start(&mut host.context.cx());
         host.run_seconds(2);
         host.sent();
         host
@@ -49,30 +50,31 @@ impl Host {
     }
 
     fn run_seconds(&mut self, seconds: u64) {
-        let end = self.lab.now + Duration::from_secs(seconds);
+        let end = self.context.now + Duration::from_secs(seconds);
         while let Some(at) = self.discovery.deadline().filter(|at| *at <= end) {
-            self.lab.now = self.lab.now.max(at);
-            self.discovery.timeout(&mut self.lab.cx());
+            self.context.now = self.context.now.max(at);
+            self.discovery.timeout(&mut self.context.cx());
         }
-        self.lab.now = end;
+        self.context.now = end;
     }
 
     fn sent(&mut self) -> Vec<Outgoing> {
-        core::iter::from_fn(|| self.discovery.transmit(&mut self.lab.cx())).collect()
+        core::iter::from_fn(|| self.discovery.transmit(&mut self.context.cx())).collect()
     }
 
     fn receive(&mut self, message: &Message, source: Ipv6Addr, destination: Ipv6Addr) {
         let bytes = message.emit(source, destination);
-        let (cache, cx) = (&mut self.cache, &mut self.lab.cx());
+        let cache = &mut self.cache;
+        let cx = &mut self.context.cx();
         self.discovery.receive(&bytes, source, destination, HOP_LIMIT, cache, cx);
     }
 
-    fn advertise(&mut self, router: Ipv6Addr, said: RouterAdvertisement) {
-        self.receive(&Message::RouterAdvertisement(said), router, ALL_NODES);
+    fn advertise(&mut self, router: Ipv6Addr, advertisement: RouterAdvertisement) {
+        self.receive(&Message::RouterAdvertisement(advertisement), router, ALL_NODES);
     }
 }
 
-fn said() -> RouterAdvertisement {
+fn advertisement() -> RouterAdvertisement {
     RouterAdvertisement {
         lifetime_s: 1800,
         source_mac: Some(ROUTER_MAC),
@@ -103,7 +105,7 @@ fn a_solicitation_for_our_address_is_answered_and_its_sender_learned() {
 }
 
 #[test]
-fn one_who_tries_our_address_is_told_through_the_group_of_all() {
+fn a_host_that_tries_our_address_is_answered_through_the_all_nodes_group() {
     let mut host = Host::started();
     let ours = host.ours();
     let message = Message::NeighborSolicitation { target: ours, source_mac: None, nonce: None };
@@ -112,13 +114,13 @@ fn one_who_tries_our_address_is_told_through_the_group_of_all() {
 }
 
 #[test]
-fn routers_are_asked_for_ever_more_seldom_until_one_answers() {
+fn routers_are_solicited_ever_more_rarely_until_one_answers() {
     let mut host = Host::started();
     host.run_seconds(40);
     let asked = host.sent();
     assert!(asked.iter().all(|sent| sent.destination == ALL_ROUTERS));
     assert_eq!(asked.len(), 4);
-    host.advertise(ROUTER, said());
+    host.advertise(ROUTER, advertisement());
     host.run_seconds(1000);
     assert!(host.sent().iter().all(|sent| sent.destination != ALL_ROUTERS));
 }
@@ -126,7 +128,7 @@ fn routers_are_asked_for_ever_more_seldom_until_one_answers() {
 #[test]
 fn an_advertised_prefix_gives_an_address_and_a_router() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
+    host.advertise(ROUTER, advertisement());
     host.run_seconds(3);
     let global = host.discovery.addresses().iter().find(|ours| !is_link_local(ours.address));
     assert_eq!(prefix_of(global.unwrap().address, 64), PREFIX.prefix);
@@ -138,12 +140,15 @@ fn an_advertised_prefix_gives_an_address_and_a_router() {
 
 // attack row 21
 #[test]
-fn row_21_a_host_that_is_told_to_takes_nothing_from_routers() {
+fn row_21_a_host_configured_so_accepts_nothing_from_routers() {
     let mut host = Host::new(false);
-    host.discovery.start(&mut host.lab.cx());
+    host.discovery.start(&mut host.context.cx());
     host.run_seconds(100);
     assert!(host.sent().iter().all(|sent| sent.destination != ALL_ROUTERS));
-    host.advertise(ROUTER, RouterAdvertisement { hop_limit: 200, mtu: Some(1280), ..said() });
+    host.advertise(
+        ROUTER,
+        RouterAdvertisement { hop_limit: 200, mtu: Some(1280), ..advertisement() },
+    );
     host.run_seconds(10);
     assert_eq!(host.discovery.addresses().iter().count(), 1);
     assert_eq!((host.discovery.routers(), host.discovery.prefixes()), (&[][..], &[][..]));
@@ -153,12 +158,12 @@ fn row_21_a_host_that_is_told_to_takes_nothing_from_routers() {
 
 // attack row 21
 #[test]
-fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
+fn row_21_no_advertisement_is_accepted_that_a_router_could_have_passed_on() {
     let mut host = Host::started();
     let message = Message::RouterAdvertisement(RouterAdvertisement {
         hop_limit: 200,
         mtu: Some(1280),
-        ..said()
+        ..advertisement()
     });
     let elsewhere = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
     let mut forged = Vec::new();
@@ -173,7 +178,8 @@ fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
     forged.push((coded, ROUTER, HOP_LIMIT));
     let count = u64::try_from(forged.len()).unwrap();
     for (bytes, source, hop_limit) in forged {
-        let (cache, cx) = (&mut host.cache, &mut host.lab.cx());
+        let cache = &mut host.cache;
+        let cx = &mut host.context.cx();
         host.discovery.receive(&bytes, source, ALL_NODES, hop_limit, cache, cx);
         assert_eq!(host.discovery.addresses().iter().count(), 1, "{source} {hop_limit}");
         let learned = (host.discovery.routers(), host.discovery.prefixes());
@@ -181,7 +187,7 @@ fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
         assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (64, 1500));
         assert_eq!(host.cache.lookup(source.into()), None);
     }
-    assert_eq!(host.lab.counted(Counter::NdErrors), count);
+    assert_eq!(host.context.counted(Counter::NdErrors), count);
     // The same message from a router on the link is accepted.
     host.receive(&message, ROUTER, ALL_NODES);
     assert_eq!(host.discovery.routers().len(), 1);
@@ -192,36 +198,43 @@ fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
 fn an_advertisement_can_lower_neither_hop_limit_nor_mtu_below_what_works() {
     let mut host = Host::started();
     for (hop_limit, mtu) in [(1, 68), (0, 1279), (63, 9000)] {
-        host.advertise(ROUTER, RouterAdvertisement { hop_limit, mtu: Some(mtu), ..said() });
+        host.advertise(
+            ROUTER,
+            RouterAdvertisement { hop_limit, mtu: Some(mtu), ..advertisement() },
+        );
     }
     assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (64, 1500));
-    host.advertise(ROUTER, RouterAdvertisement { mtu: Some(1280), ..said() });
+    host.advertise(ROUTER, RouterAdvertisement { mtu: Some(1280), ..advertisement() });
     assert_eq!(host.discovery.mtu(), 1280);
 }
 
 #[test]
 fn the_router_with_the_higher_preference_is_used() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
-    host.advertise(OTHER_ROUTER, RouterAdvertisement { preference: Preference::High, ..said() });
+    host.advertise(ROUTER, advertisement());
+    host.advertise(
+        OTHER_ROUTER,
+        RouterAdvertisement { preference: Preference::High, ..advertisement() },
+    );
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(OTHER_ROUTER));
 }
 
 #[test]
 fn a_router_that_can_be_reached_is_used_before_one_of_higher_preference_that_cannot() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
-    let high = RouterAdvertisement { preference: Preference::High, source_mac: None, ..said() };
+    host.advertise(ROUTER, advertisement());
+    let high =
+        RouterAdvertisement { preference: Preference::High, source_mac: None, ..advertisement() };
     host.advertise(OTHER_ROUTER, high);
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
 }
 
 #[test]
-fn a_router_is_gone_when_its_lifetime_ends_or_it_says_so() {
+fn a_router_is_removed_when_its_lifetime_ends_or_is_zero() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
-    host.advertise(OTHER_ROUTER, said());
-    host.advertise(OTHER_ROUTER, RouterAdvertisement { lifetime_s: 0, ..said() });
+    host.advertise(ROUTER, advertisement());
+    host.advertise(OTHER_ROUTER, advertisement());
+    host.advertise(OTHER_ROUTER, RouterAdvertisement { lifetime_s: 0, ..advertisement() });
     assert_eq!(host.discovery.routers().len(), 1);
     host.run_seconds(1801);
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), None);
@@ -230,15 +243,15 @@ fn a_router_is_gone_when_its_lifetime_ends_or_it_says_so() {
 #[test]
 fn a_neighbor_that_is_no_router_any_more_is_not_used_as_one() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
-    host.discovery.lose_neighbor(ROUTER, true, &mut host.lab.cx());
+    host.advertise(ROUTER, advertisement());
+    host.discovery.lose_neighbor(ROUTER, true, &mut host.context.cx());
     assert_eq!(host.discovery.routers(), []);
 }
 
 #[test]
 fn only_the_router_in_use_can_redirect() {
     let mut host = Host::started();
-    host.advertise(ROUTER, said());
+    host.advertise(ROUTER, advertisement());
     let message = Message::Redirect {
         target: OTHER_ROUTER,
         destination: FAR,
@@ -249,7 +262,7 @@ fn only_the_router_in_use_can_redirect() {
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
     host.receive(&message, ROUTER, ours);
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(OTHER_ROUTER));
-    host.discovery.lose_neighbor(OTHER_ROUTER, false, &mut host.lab.cx());
+    host.discovery.lose_neighbor(OTHER_ROUTER, false, &mut host.context.cx());
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
 }
 
@@ -257,7 +270,7 @@ fn only_the_router_in_use_can_redirect() {
 fn a_prefix_without_bits_does_not_put_the_internet_on_the_link() {
     let mut host = Host::started();
     let everything = Prefix { prefix: Ipv6Addr::UNSPECIFIED, len: 0, ..PREFIX };
-    host.advertise(ROUTER, RouterAdvertisement { prefixes: vec![everything], ..said() });
+    host.advertise(ROUTER, RouterAdvertisement { prefixes: vec![everything], ..advertisement() });
     assert_eq!(host.discovery.prefixes(), []);
 }
 
@@ -274,7 +287,7 @@ fn row_22_a_flood_of_solicitations_and_routers_takes_bounded_room() {
         let dns_servers = vec![(server, 60)];
         host.advertise(
             source,
-            RouterAdvertisement { prefixes: vec![prefix], dns_servers, ..said() },
+            RouterAdvertisement { prefixes: vec![prefix], dns_servers, ..advertisement() },
         );
     }
     assert_eq!(host.sent().len(), ANSWERS_LIMIT);

@@ -1,4 +1,4 @@
-//! One neighbor, and the value of its entry when another needs its place.
+//! One neighbor, and the value of its entry, which decides about its eviction.
 
 use super::IN_USE;
 use crate::link::ethernet::MacAddress;
@@ -15,7 +15,7 @@ const ESTABLISHED_USES: u32 = 8;
 pub(super) enum State {
     /// The address is unknown; `sent` solicitations have been sent.
     Incomplete { waiting: VecDeque<Packet>, sent: u8 },
-    /// The address is verified, and valid until then.
+    /// The address is verified, and valid until `until`.
     Reachable { mac: MacAddress, until: Instant },
     /// The address has not been verified recently; no action until a packet is sent.
     Stale { mac: MacAddress },
@@ -30,11 +30,11 @@ pub(super) enum State {
 pub(super) struct Entry {
     pub(super) state: State,
     pub(super) is_router: bool,
-    /// Time at which a packet was last sent to it.
+    /// Time at which a packet was last sent to the neighbor.
     pub(super) used_at: Option<Instant>,
-    /// Number of packets sent to it.
+    /// Number of packets sent to the neighbor.
     pub(super) uses: u32,
-    /// Time of the next transition of its state.
+    /// Time of the next transition of the neighbor's state.
     pub(super) timer: Option<Instant>,
 }
 
@@ -53,8 +53,8 @@ impl Entry {
         }
     }
 
-    /// Returns whether the neighbor itself has recently shown its address, or is being probed for
-    /// it.
+    /// Returns whether the neighbor has recently confirmed its address, or is being probed for a
+    /// confirmation.
     pub(super) fn is_verified(&self, now: Instant) -> bool {
         match self.state {
             State::Reachable { until, .. } => now < until,
@@ -64,14 +64,14 @@ impl Entry {
     }
 
     /// Returns whether the entry can be evicted for another one.
-    pub(super) fn may_give_way(&self, now: Instant) -> bool {
+    pub(super) fn is_evictable(&self, now: Instant) -> bool {
         let is_in_use = self.used_at.is_some_and(|at| now.since(at) < IN_USE);
         let is_incomplete = matches!(self.state, State::Incomplete { .. });
         !(is_incomplete || self.is_established() && is_in_use)
     }
 
     /// Returns the sort key for eviction: the least valuable entry first.
-    pub(super) fn worth(&self) -> (bool, Option<Instant>) {
+    pub(super) fn eviction_rank(&self) -> (bool, Option<Instant>) {
         (self.is_established(), self.used_at)
     }
 

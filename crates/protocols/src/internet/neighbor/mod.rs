@@ -56,9 +56,9 @@ const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// An established entry that was used within this time is never evicted.
 const IN_USE: Duration = Duration::from_secs(5);
 /// Maximum number of queued solicitations; one more counts as lost on the wire.
-const OWED_LIMIT: usize = 64;
+const PENDING_LIMIT: usize = 64;
 /// Maximum number of queued events without a packet.
-const NEWS_LIMIT: usize = 64;
+const EVENTS_LIMIT: usize = 64;
 
 /// Limits of a cache.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ pub enum Event {
     Failed {
         /// The neighbor.
         target: IpAddr,
-        /// A packet that was queued for it.
+        /// A packet that was queued for the neighbor.
         packet: Option<Packet>,
     },
     /// The neighbor is no longer a router (RFC 4861 §7.2.5).
@@ -123,9 +123,9 @@ pub struct Advertisement {
     pub mac: Option<MacAddress>,
     /// R: the target is a router.
     pub is_router: bool,
-    /// S: it answers a solicitation.
+    /// S: the advertisement answers a solicitation.
     pub is_solicited: bool,
-    /// O: it overrides the cached address.
+    /// O: the advertisement overrides the cached address.
     pub is_override: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Advertisement {
 pub enum Overwrite {
     /// Always (RFC 4861 §7.2.3).
     Always,
-    /// Only if the cached one is not verified.
+    /// Only if the cached address is not verified.
     IfUnverified,
 }
 
@@ -144,9 +144,9 @@ pub struct Cache {
     entries: BTreeMap<IpAddr, Entry>,
     /// Entries with a timer, the earliest first.
     timers: BTreeSet<(Instant, IpAddr)>,
-    /// Entries that were never used, the oldest first; some have been used or removed since.
+    /// Entries that were added without use, the oldest first; some have been used or removed since.
     unused: VecDeque<IpAddr>,
-    owed: VecDeque<Solicitation>,
+    pending: VecDeque<Solicitation>,
     events: VecDeque<Event>,
     incomplete: usize,
     /// Number of packets queued in entries or events.
@@ -170,7 +170,7 @@ impl Cache {
             entries: BTreeMap::new(),
             timers: BTreeSet::new(),
             unused: VecDeque::new(),
-            owed: VecDeque::new(),
+            pending: VecDeque::new(),
             events: VecDeque::new(),
             incomplete: 0,
             held: 0,
@@ -213,7 +213,7 @@ impl Cache {
                 }
                 State::Incomplete { .. } => {}
             }
-        } else if !self.open(to, cx) {
+        } else if !self.add_incomplete(to, cx) {
             cx.meter.count(Counter::NeighborEntriesRefused);
             pool.put(packet);
             return None;
@@ -243,7 +243,7 @@ impl Cache {
         match entry.state {
             State::Incomplete { .. } => self.verify(address, mac, cx),
             State::Probe { mac: known, .. } if known == mac => self.verify(address, mac, cx),
-            _ => self.hear(address, mac, Overwrite::IfUnverified, cx),
+            _ => self.update_existing(address, mac, Overwrite::IfUnverified, cx),
         }
     }
 
@@ -264,7 +264,7 @@ impl Cache {
         };
         let mac = said.mac.unwrap_or(known);
         if mac != known && !said.is_override {
-            // I: the cached address remains, and becomes stale.
+            // RFC 4861 §7.2.5 I: the cached address remains, and becomes stale.
             cx.meter.count(Counter::NeighborOverwritesRefused);
             if matches!(entry.state, State::Reachable { .. }) {
                 self.set_stale(address, known, cx);
@@ -279,7 +279,7 @@ impl Cache {
             self.set_stale(address, mac, cx);
         }
         if router_left {
-            self.tell(Event::RouterLeft { target: address }, cx);
+            self.push_event(Event::RouterLeft { target: address }, cx);
         }
     }
 
@@ -293,7 +293,7 @@ impl Cache {
         cx: &mut Cx<'_>,
     ) {
         if self.entries.contains_key(&address) {
-            return self.hear(address, mac, overwrite, cx);
+            return self.update_existing(address, mac, overwrite, cx);
         }
         if self.unused.len() >= self.limits.unused {
             self.forget_oldest_unused(cx);
@@ -306,7 +306,7 @@ impl Cache {
     }
 
     /// Updates an existing entry from an unsolicited packet, without adding one.
-    pub fn hear(
+    pub fn update_existing(
         &mut self,
         address: IpAddr,
         mac: MacAddress,
@@ -353,7 +353,7 @@ impl Cache {
     }
 
     /// Records the report of a higher layer that data to a neighbor does not arrive. The neighbor
-    /// is probed immediately, not only when its time expires (RFC 1122 §3.3.1.4).
+    /// is probed immediately, not only when its reachable time expires (RFC 1122 §3.3.1.4).
     pub fn doubt(&mut self, address: IpAddr, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else { return };
         if let State::Reachable { mac, .. } | State::Stale { mac } | State::Delay { mac } =
@@ -365,7 +365,7 @@ impl Cache {
 
     /// Returns the next solicitation to send.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Solicitation> {
-        let solicitation = self.owed.pop_front()?;
+        let solicitation = self.pending.pop_front()?;
         cx.meter.count(Counter::NeighborSolicitationsOut);
         Some(solicitation)
     }
@@ -373,7 +373,7 @@ impl Cache {
     /// Returns whether a solicitation is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.owed.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Returns whether an event is queued.
@@ -422,23 +422,25 @@ impl Cache {
         }
         self.timers.clear();
         self.unused.clear();
-        self.owed.clear();
-        (self.incomplete, self.held) = (0, 0);
+        self.pending.clear();
+        self.incomplete = 0;
+        self.held = 0;
     }
 
     /// Adds an incomplete entry and sends the first solicitation. Returns false if there is no
     /// space.
-    fn open(&mut self, address: IpAddr, cx: &mut Cx<'_>) -> bool {
-        if self.incomplete >= self.limits.incomplete || !self.make_room(cx) {
+    fn add_incomplete(&mut self, address: IpAddr, cx: &mut Cx<'_>) -> bool {
+        if self.incomplete >= self.limits.incomplete || !self.evict(cx) {
             return false;
         }
         let mut entry = Entry::new(State::Incomplete { waiting: VecDeque::new(), sent: 1 });
-        (entry.used_at, entry.uses) = (Some(cx.now), 1);
+        entry.used_at = Some(cx.now);
+        entry.uses = 1;
         entry.timer = Some(cx.now + self.retrans_timer);
         self.timers.insert((cx.now + self.retrans_timer, address));
         self.entries.insert(address, entry);
         self.incomplete += 1;
-        self.owe(Solicitation { target: address, to: None }, cx);
+        self.enqueue(Solicitation { target: address, to: None }, cx);
         true
     }
 
@@ -462,12 +464,13 @@ impl Cache {
 
     /// Makes space for one more entry by an eviction if needed. Returns false if none can be
     /// evicted.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn evict(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.entries.len() < self.limits.entries {
             return true;
         }
-        let candidates = self.entries.iter().filter(|(_, entry)| entry.may_give_way(cx.now));
-        let Some(address) = candidates.min_by_key(|(_, entry)| entry.worth()).map(|(a, _)| *a)
+        let candidates = self.entries.iter().filter(|(_, entry)| entry.is_evictable(cx.now));
+        let Some(address) =
+            candidates.min_by_key(|(_, entry)| entry.eviction_rank()).map(|(a, _)| *a)
         else {
             return false;
         };
@@ -478,7 +481,7 @@ impl Cache {
 
     fn forget_oldest_unused(&mut self, cx: &mut Cx<'_>) {
         let Some(address) = self.unused.pop_front() else { return };
-        // It may have been used since, and then no longer belongs in this list.
+        // The entry may have been used since, and then no longer belongs in this list.
         if self.entries.get(&address).is_some_and(|entry| entry.used_at.is_none()) {
             cx.meter.count(Counter::NeighborsForgotten);
             self.remove(address);
@@ -500,7 +503,7 @@ impl Cache {
         // RFC 4861 §6.3.2: between half and one and a half times, so that hosts are not
         // synchronized.
         let base = u64::try_from(self.reachable_time.as_nanos()).unwrap_or(u64::MAX);
-        let nanos = (base / 2).saturating_add(cx.chance.below(base));
+        let nanos = (base / 2).saturating_add(cx.rng.below(base));
         let until = cx.now + Duration::from_nanos(nanos);
         self.set_state(address, State::Reachable { mac, until }, None, cx);
     }
@@ -513,7 +516,7 @@ impl Cache {
     fn probe(&mut self, address: IpAddr, mac: MacAddress, sent: u8, cx: &mut Cx<'_>) {
         let wait = Some(self.retrans_timer);
         self.set_state(address, State::Probe { mac, sent: sent + 1 }, wait, cx);
-        self.owe(Solicitation { target: address, to: Some(mac) }, cx);
+        self.enqueue(Solicitation { target: address, to: Some(mac) }, cx);
     }
 
     /// Enters a state, sets its timer, and releases packets that waited for an address.
@@ -542,14 +545,15 @@ impl Cache {
                 *sent += 1;
                 entry.timer = Some(cx.now + self.retrans_timer);
                 self.timers.insert((cx.now + self.retrans_timer, address));
-                self.owe(Solicitation { target: address, to: None }, cx);
+                self.enqueue(Solicitation { target: address, to: None }, cx);
             }
             State::Delay { mac } => {
                 let mac = *mac;
                 self.probe(address, mac, 0, cx);
             }
             State::Probe { mac, sent } if *sent < SOLICITATIONS_MAX => {
-                let (mac, sent) = (*mac, *sent);
+                let mac = *mac;
+                let sent = *sent;
                 self.probe(address, mac, sent, cx);
             }
             State::Incomplete { .. } | State::Probe { .. } => self.fail(address, cx),
@@ -562,24 +566,24 @@ impl Cache {
         cx.meter.count(Counter::NeighborsUnreachable);
         let mut waiting = entry.into_waiting().into_iter().peekable();
         if waiting.peek().is_none() {
-            return self.tell(Event::Failed { target, packet: None }, cx);
+            return self.push_event(Event::Failed { target, packet: None }, cx);
         }
         let failed = waiting.map(|packet| Event::Failed { target, packet: Some(packet) });
         self.events.extend(failed);
     }
 
     /// Queues an event without a packet; such events have a limit of their own.
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
-        if self.events.len() < self.held + NEWS_LIMIT {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        if self.events.len() < self.held + EVENTS_LIMIT {
             self.events.push_back(event);
         } else {
             cx.meter.count(Counter::NeighborEventsDropped);
         }
     }
 
-    fn owe(&mut self, solicitation: Solicitation, cx: &mut Cx<'_>) {
-        if self.owed.len() < OWED_LIMIT {
-            self.owed.push_back(solicitation);
+    fn enqueue(&mut self, solicitation: Solicitation, cx: &mut Cx<'_>) {
+        if self.pending.len() < PENDING_LIMIT {
+            self.pending.push_back(solicitation);
         } else {
             cx.meter.count(Counter::NeighborSolicitationsDropped);
         }

@@ -17,21 +17,21 @@ const SOLICITED: Advertisement =
 struct Bench {
     cache: Cache,
     pool: Pool,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Default for Bench {
     fn default() -> Self {
-        Self { cache: Cache::default(), pool: Pool::new(4096, 64), lab: TestContext::default() }
+        Self { cache: Cache::default(), pool: Pool::new(4096, 64), context: TestContext::default() }
     }
 }
 
 impl Bench {
     /// Sends a packet. Returns true if the neighbor's address is known.
     fn send_to(&mut self, to: IpAddr, data: &[u8]) -> bool {
-        let mut packet = self.pool.take(&mut self.lab.meter).unwrap();
+        let mut packet = self.pool.take(&mut self.context.meter).unwrap();
         packet.extend(data);
-        let sent = self.cache.resolve(to, packet, &mut self.pool, &mut self.lab.cx());
+        let sent = self.cache.resolve(to, packet, &mut self.pool, &mut self.context.cx());
         let is_known = sent.is_some();
         sent.into_iter().for_each(|(_, packet)| self.pool.put(packet));
         is_known
@@ -42,21 +42,22 @@ impl Bench {
     }
 
     fn answer(&mut self) {
-        self.cache.answer(NEIGHBOR, MAC, &mut self.lab.cx());
+        self.cache.answer(NEIGHBOR, MAC, &mut self.context.cx());
     }
 
     fn advance(&mut self, millis: u64) {
-        self.lab.advance_millis(millis);
-        self.cache.timeout(&mut self.lab.cx());
+        self.context.advance_millis(millis);
+        self.cache.timeout(&mut self.context.cx());
     }
 
     fn asked(&mut self) -> Vec<Option<MacAddress>> {
-        core::iter::from_fn(|| self.cache.transmit(&mut self.lab.cx())).map(|s| s.to).collect()
+        core::iter::from_fn(|| self.cache.transmit(&mut self.context.cx())).map(|s| s.to).collect()
     }
 
     /// Returns the data of the released packets, and of the failed ones.
     fn events(&mut self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-        let (mut resolved, mut failed) = (Vec::new(), Vec::new());
+        let mut resolved = Vec::new();
+        let mut failed = Vec::new();
         while let Some(event) = self.cache.event() {
             match event {
                 Event::Resolved { packet, .. } => {
@@ -100,7 +101,7 @@ fn the_newest_packet_pushes_out_the_oldest_of_its_entry() {
     }
     bench.answer();
     assert_eq!(bench.events().0, [b"2", b"3", b"4"]);
-    assert_eq!(bench.lab.counted(Counter::NeighborPacketsDropped), 1);
+    assert_eq!(bench.context.counted(Counter::NeighborPacketsDropped), 1);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_neighbor_that_does_not_answer_three_questions_fails_with_its_packets() {
 
 // req RFC1122:2.3.2.1-MUST-2
 #[test]
-fn whoever_sends_ever_so_much_to_a_silent_neighbor_asks_once_a_second_at_most() {
+fn any_amount_of_output_to_a_silent_neighbor_solicits_at_most_once_a_second() {
     let mut bench = Bench::default();
     for _ in 0..6000 {
         bench.send();
@@ -154,7 +155,7 @@ fn news_from_above_that_packets_arrive_make_a_probe_needless() {
     bench.answer();
     bench.advance(46_000);
     bench.send();
-    bench.cache.confirm(NEIGHBOR, &mut bench.lab.cx());
+    bench.cache.confirm(NEIGHBOR, &mut bench.context.cx());
     bench.advance(6000);
     assert_eq!((bench.asked(), bench.cache.deadline()), (vec![], None));
 }
@@ -166,14 +167,14 @@ fn news_from_above_that_packets_do_not_arrive_ask_the_neighbor_at_once() {
     bench.asked();
     bench.answer();
     assert!(!bench.cache.has_doubts());
-    (0..2).for_each(|_| bench.cache.doubt(NEIGHBOR, &mut bench.lab.cx()));
+    (0..2).for_each(|_| bench.cache.doubt(NEIGHBOR, &mut bench.context.cx()));
     assert_eq!((bench.asked(), bench.cache.has_doubts()), (vec![Some(MAC)], true));
 }
 
 #[test]
 fn an_answer_to_a_probe_makes_the_neighbor_reachable_again() {
     let mut bench = Bench::default();
-    bench.cache.learn(NEIGHBOR, MAC, Overwrite::Always, &mut bench.lab.cx());
+    bench.cache.learn(NEIGHBOR, MAC, Overwrite::Always, &mut bench.context.cx());
     assert!(bench.send());
     bench.advance(5000);
     assert_eq!(bench.asked(), [Some(MAC)]);
@@ -182,12 +183,12 @@ fn an_answer_to_a_probe_makes_the_neighbor_reachable_again() {
 }
 
 #[test]
-fn what_nobody_asked_for_makes_no_entry() {
+fn an_unsolicited_answer_makes_no_entry() {
     let mut bench = Bench::default();
     bench.answer();
-    bench.cache.advertise(NEIGHBOR, SOLICITED, &mut bench.lab.cx());
+    bench.cache.advertise(NEIGHBOR, SOLICITED, &mut bench.context.cx());
     assert_eq!(bench.cache.lookup(NEIGHBOR), None);
-    assert_eq!(bench.lab.counted(Counter::NeighborsUnasked), 2);
+    assert_eq!(bench.context.counted(Counter::NeighborsUnasked), 2);
 }
 
 #[test]
@@ -196,8 +197,8 @@ fn a_verified_neighbor_is_asked_before_another_takes_its_address() {
     bench.send();
     bench.asked();
     bench.answer();
-    let cx = &mut bench.lab.cx();
-    bench.cache.hear(NEIGHBOR, OTHER_MAC, Overwrite::IfUnverified, cx);
+    let cx = &mut bench.context.cx();
+    bench.cache.update_existing(NEIGHBOR, OTHER_MAC, Overwrite::IfUnverified, cx);
     assert_eq!(bench.cache.lookup(NEIGHBOR), Some(MAC));
     assert_eq!(bench.asked(), [Some(MAC)]);
     bench.answer();
@@ -209,10 +210,15 @@ fn a_neighbor_that_moved_is_found_after_its_old_address_is_silent() {
     let mut bench = Bench::default();
     bench.send();
     bench.answer();
-    bench.cache.hear(NEIGHBOR, OTHER_MAC, Overwrite::IfUnverified, &mut bench.lab.cx());
+    bench.cache.update_existing(
+        NEIGHBOR,
+        OTHER_MAC,
+        Overwrite::IfUnverified,
+        &mut bench.context.cx(),
+    );
     (0..3).for_each(|_| bench.advance(1000));
     assert!(!bench.send());
-    bench.cache.answer(NEIGHBOR, OTHER_MAC, &mut bench.lab.cx());
+    bench.cache.answer(NEIGHBOR, OTHER_MAC, &mut bench.context.cx());
     assert_eq!(bench.cache.lookup(NEIGHBOR), Some(OTHER_MAC));
 }
 
@@ -225,10 +231,15 @@ fn a_flood_of_claims_makes_one_question_at_a_time() {
     for claim in 0..1000_u16 {
         let [a, b] = claim.to_be_bytes();
         let mac = MacAddress::new([6, 0, 0, 0, a, b]);
-        bench.cache.hear(NEIGHBOR, mac, Overwrite::IfUnverified, &mut bench.lab.cx());
+        bench.cache.update_existing(
+            NEIGHBOR,
+            mac,
+            Overwrite::IfUnverified,
+            &mut bench.context.cx(),
+        );
     }
     assert_eq!(bench.asked(), [Some(MAC)]);
-    assert_eq!(bench.lab.counted(Counter::NeighborOverwritesRefused), 1000);
+    assert_eq!(bench.context.counted(Counter::NeighborOverwritesRefused), 1000);
 }
 
 #[test]
@@ -237,10 +248,10 @@ fn an_advertisement_without_override_changes_no_address_but_raises_doubt() {
     bench.send();
     bench.answer();
     let said = Advertisement { mac: Some(OTHER_MAC), is_override: false, ..SOLICITED };
-    bench.cache.advertise(NEIGHBOR, said, &mut bench.lab.cx());
+    bench.cache.advertise(NEIGHBOR, said, &mut bench.context.cx());
     assert_eq!(bench.cache.lookup(NEIGHBOR), Some(MAC));
     bench.send();
-    assert_eq!(bench.cache.deadline(), Some(bench.lab.now + DELAY_FIRST_PROBE_TIME));
+    assert_eq!(bench.cache.deadline(), Some(bench.context.now + DELAY_FIRST_PROBE_TIME));
 }
 
 #[test]
@@ -249,7 +260,7 @@ fn an_advertisement_with_override_changes_the_address() {
     bench.send();
     bench.answer();
     let said = Advertisement { mac: Some(OTHER_MAC), is_solicited: false, ..SOLICITED };
-    bench.cache.advertise(NEIGHBOR, said, &mut bench.lab.cx());
+    bench.cache.advertise(NEIGHBOR, said, &mut bench.context.cx());
     assert_eq!(bench.cache.lookup(NEIGHBOR), Some(OTHER_MAC));
 }
 
@@ -258,9 +269,9 @@ fn a_router_that_says_it_is_none_any_more_is_reported() {
     let mut bench = Bench::default();
     bench.send();
     let router = Advertisement { is_router: true, ..SOLICITED };
-    bench.cache.advertise(NEIGHBOR, router, &mut bench.lab.cx());
+    bench.cache.advertise(NEIGHBOR, router, &mut bench.context.cx());
     bench.events();
-    bench.cache.advertise(NEIGHBOR, SOLICITED, &mut bench.lab.cx());
+    bench.cache.advertise(NEIGHBOR, SOLICITED, &mut bench.context.cx());
     assert!(matches!(bench.cache.event(), Some(Event::RouterLeft { target: NEIGHBOR })));
 }
 
@@ -283,13 +294,13 @@ fn a_million_hosts_that_do_not_exist_take_a_bounded_place_and_ask_a_bounded_numb
 
 // attack row 22
 #[test]
-fn a_million_hosts_that_speak_to_us_push_out_nobody_that_we_speak_to() {
+fn a_million_senders_evict_no_neighbor_in_use() {
     let mut bench = Bench::default();
     bench.send();
     bench.answer();
     bench.events();
     (0..1_000_000).for_each(|number| {
-        bench.cache.learn(neighbor(number), MAC, Overwrite::Always, &mut bench.lab.cx());
+        bench.cache.learn(neighbor(number), MAC, Overwrite::Always, &mut bench.context.cx());
     });
     assert_eq!(bench.cache.entries.len(), Limits::default().unused + 1);
     assert_eq!(bench.cache.unused.len(), Limits::default().unused);
@@ -298,7 +309,7 @@ fn a_million_hosts_that_speak_to_us_push_out_nobody_that_we_speak_to() {
 
 // attack row 22
 #[test]
-fn hosts_that_exist_for_one_packet_push_out_nobody_that_is_established() {
+fn hosts_that_exist_for_one_packet_evict_no_established_neighbor() {
     let mut bench = Bench::default();
     bench.send();
     bench.answer();
@@ -307,7 +318,7 @@ fn hosts_that_exist_for_one_packet_push_out_nobody_that_is_established() {
     for number in 0..10_000 {
         bench.advance(1);
         bench.send_to(neighbor(number), b"x");
-        bench.cache.answer(neighbor(number), MAC, &mut bench.lab.cx());
+        bench.cache.answer(neighbor(number), MAC, &mut bench.context.cx());
         bench.events();
         bench.asked();
     }
@@ -358,16 +369,16 @@ impl Bench {
                 self.send_to(neighbor(host.into()), b"x");
             }
             Act::Answer(host, last) => {
-                self.cache.answer(neighbor(host.into()), mac(last), &mut self.lab.cx());
+                self.cache.answer(neighbor(host.into()), mac(last), &mut self.context.cx());
             }
             Act::Advertise(host, last, is_solicited, is_override) => {
                 let mac = last.map(mac);
                 let said = Advertisement { mac, is_router: false, is_solicited, is_override };
-                self.cache.advertise(neighbor(host.into()), said, &mut self.lab.cx());
+                self.cache.advertise(neighbor(host.into()), said, &mut self.context.cx());
             }
             Act::Learn(host, last) => {
                 let overwrite = Overwrite::IfUnverified;
-                let cx = &mut self.lab.cx();
+                let cx = &mut self.context.cx();
                 self.cache.learn(neighbor(host.into()), mac(last), overwrite, cx);
             }
             Act::Wait(millis) => self.advance(millis.into()),

@@ -1,10 +1,10 @@
 //! Packetization layer path MTU discovery (RFC 4821, RFC 8899): one connection's search for the
 //! longest datagram that arrives, by sending probes and observing which are acknowledged.
 //!
-//! It needs no reports of routers, and so detects a *black hole*, where long datagrams are lost
-//! without an ICMP error. The engine is independent of segments: a transport asks it for the length
-//! of its datagrams and for occasional probes, and reports the result of each. All lengths are
-//! those of whole IP datagrams.
+//! The search needs no reports of routers, and so detects a *black hole*, where long datagrams are
+//! lost without an ICMP error. The engine is independent of segments: a transport asks it for the
+//! length of its datagrams and for occasional probes, and reports the result of each. All lengths
+//! are those of whole IP datagrams.
 //!
 //! ```text
 //!            base acknowledged             nothing left between low and high
@@ -25,7 +25,7 @@ use crate::time::{Duration, Instant};
 pub const MAX_PROBES: u8 = 3;
 /// Number of consecutive losses of datagrams longer than base that show a black hole. With a
 /// retransmission timer that starts at 1 s and doubles, this takes 7 s.
-pub const MAX_VANISHED: u8 = 3;
+pub const MAX_CONSECUTIVE_LOSSES: u8 = 3;
 /// Time before longer datagrams are probed again (RFC 8899 §5.1.1).
 pub const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Minimum time to wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
@@ -49,7 +49,7 @@ pub struct Limits {
 pub enum State {
     /// The base length is being confirmed.
     Base,
-    /// Lengths above the one in use are probed.
+    /// Lengths above the length in use are probed.
     Searching,
     /// The length is known, until the search is repeated.
     Complete {
@@ -70,11 +70,11 @@ pub struct Search {
     /// The longest length that may still pass.
     high: u16,
     probe: Probe,
-    vanished: u8,
+    consecutive_losses: u8,
     /// Number of consecutive losses of the length in use after which it counts as too long.
-    vanished_max: u8,
-    /// The longest length lost since one of at least that length was acknowledged.
-    vanished_len: u16,
+    consecutive_losses_max: u8,
+    /// The longest length lost since a datagram of at least that length was acknowledged.
+    longest_lost: u16,
 }
 
 /// The length being probed.
@@ -98,7 +98,7 @@ impl Limits {
 }
 
 impl Search {
-    /// Starts with the longest length, and searches when datagrams of it are lost.
+    /// Starts with the longest length, and searches when datagrams of that length are lost.
     #[must_use]
     pub fn optimistic(limits: Limits, now: Instant) -> Self {
         let limits = limits.sorted();
@@ -113,24 +113,25 @@ impl Search {
     #[must_use]
     pub fn from_base(limits: Limits) -> Self {
         let limits = limits.sorted();
-        let (mtu, high) = (limits.base, limits.max);
+        let mtu = limits.base;
+        let high = limits.max;
         Self {
             limits,
             state: State::Base,
             mtu,
             high,
             probe: Probe::default(),
-            vanished: 0,
-            vanished_max: MAX_VANISHED,
-            vanished_len: 0,
+            consecutive_losses: 0,
+            consecutive_losses_max: MAX_CONSECUTIVE_LOSSES,
+            longest_lost: 0,
         }
     }
 
     /// Sets the number of consecutive losses after which the length in use, or the base length
-    /// while it is being confirmed, counts as too long. The default is [`MAX_VANISHED`].
+    /// while it is being confirmed, counts as too long. The default is [`MAX_CONSECUTIVE_LOSSES`].
     #[must_use]
-    pub fn with_vanished_max(self, vanished_max: u8) -> Self {
-        Self { vanished_max, ..self }
+    pub fn with_vanished_max(self, consecutive_losses_max: u8) -> Self {
+        Self { consecutive_losses_max, ..self }
     }
 
     /// Uses the shortest length instead of waiting for the confirmation of the base length, which
@@ -159,7 +160,7 @@ impl Search {
         self.state
     }
 
-    /// Returns the length of a probe to send now, if one is due. It counts as sent: its
+    /// Returns the length of a probe to send now, if one is due. The probe counts as sent: its
     /// acknowledgment must arrive within `wait`, which is at least one second.
     ///
     /// In the states Base and Error any datagram of that length serves as a probe.
@@ -201,8 +202,9 @@ impl Search {
 
     /// Records that a datagram of `len` bytes, a probe or not, was acknowledged.
     pub fn acknowledged(&mut self, len: u16, now: Instant) {
-        if len >= self.vanished_len {
-            (self.vanished, self.vanished_len) = (0, 0);
+        if len >= self.longest_lost {
+            self.consecutive_losses = 0;
+            self.longest_lost = 0;
         }
         let confirms_base = len >= self.limits.base.min(self.mtu.max(self.limits.min));
         match self.state {
@@ -224,7 +226,7 @@ impl Search {
         self.probe.lost += 1;
         let lost_max = match self.state {
             // No datagram is acknowledged: this length is in use, and lost.
-            State::Base => self.vanished_max,
+            State::Base => self.consecutive_losses_max,
             State::Searching | State::Complete { .. } | State::Error => MAX_PROBES,
         };
         if self.probe.lost < lost_max {
@@ -246,15 +248,15 @@ impl Search {
     ///
     /// If datagrams of base length or less are lost, base is confirmed again (RFC 8899 §5.2, from
     /// any state in which the path no longer supports the current length).
-    pub fn vanished(&mut self, len: u16) -> bool {
+    pub fn datagram_lost(&mut self, len: u16) -> bool {
         if len <= self.limits.min
             || !matches!(self.state, State::Complete { .. } | State::Searching)
         {
             return false;
         }
-        self.vanished = self.vanished.saturating_add(1);
-        self.vanished_len = self.vanished_len.max(len);
-        if self.vanished < self.vanished_max {
+        self.consecutive_losses = self.consecutive_losses.saturating_add(1);
+        self.longest_lost = self.longest_lost.max(len);
+        if self.consecutive_losses < self.consecutive_losses_max {
             return false;
         }
         let before = self.mtu;
@@ -265,7 +267,8 @@ impl Search {
             // down.
             self.restart(if len > self.limits.base { len } else { self.high });
         }
-        (self.vanished, self.vanished_len) = (0, 0);
+        self.consecutive_losses = 0;
+        self.longest_lost = 0;
         self.mtu < before
     }
 
@@ -282,7 +285,7 @@ impl Search {
             self.mtu = mtu;
             self.state = State::Complete { raise_at: now + RAISE_AFTER };
         } else if mtu < self.mtu {
-            // RFC 8899 §4.6.2: no longer than that, and probed before it is used.
+            // RFC 8899 §4.6.2: `mtu` limits the length, and is probed before it is used.
             self.restart(mtu);
         } else {
             self.settle(now);
@@ -293,7 +296,7 @@ impl Search {
         self.mtu = self.limits.base;
         self.high = high.max(self.limits.base);
         self.probe = Probe::default();
-        self.vanished = 0;
+        self.consecutive_losses = 0;
         self.state = State::Base;
     }
 
@@ -380,8 +383,8 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_told_the_length_stays_within_the_limits(
-            told in prop::collection::vec((0..6_u8, 0_u16..2000), 0..60),
+        fn any_reports_keep_the_length_within_the_limits(
+            reports in prop::collection::vec((0..6_u8, 0_u16..2000), 0..60),
             optimistic: bool,
         ) {
             let limits = Limits { min: 552, base: 1200, max: 1500 };
@@ -390,11 +393,11 @@ mod tests {
                 true => Search::optimistic(limits, now),
                 false => Search::from_base(limits),
             };
-            for (what, len) in told {
+            for (what, len) in reports {
                 match what {
                     0 => search.acknowledged(len.min(1500), now),
                     1 => search.lost(len, now),
-                    2 => { search.vanished(len); }
+                    2 => { search.datagram_lost(len); }
                     3 => search.packet_too_big(len, now),
                     4 => { search.transmit(WAIT, now); }
                     _ => {
@@ -426,7 +429,7 @@ mod tests {
         // The retransmission timer expires after 1, 3 and 7 seconds.
         let shown = [1, 2, 4].map(|secs| {
             now = now + Duration::from_secs(secs);
-            search.vanished(1500)
+            search.datagram_lost(1500)
         });
         assert_eq!((shown, search.mtu()), ([false, false, true], 1280));
         run(&mut search, 1400, &mut now);
@@ -438,7 +441,7 @@ mod tests {
     fn losses_that_end_show_no_black_hole() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
         let shown = [(); 10].map(|()| {
-            let shown = search.vanished(1500) || search.vanished(1500);
+            let shown = search.datagram_lost(1500) || search.datagram_lost(1500);
             search.acknowledged(1500, Instant::ZERO);
             shown
         });
@@ -448,7 +451,7 @@ mod tests {
     #[test]
     fn short_datagrams_that_vanish_show_no_black_hole() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
-        let shown = [(); 10].map(|()| search.vanished(1280));
+        let shown = [(); 10].map(|()| search.datagram_lost(1280));
         assert_eq!((shown, search.mtu()), ([false; 10], 1500));
     }
 
@@ -456,10 +459,10 @@ mod tests {
     fn a_path_that_no_longer_takes_base_is_asked_for_it_before_the_least_is_used() {
         let limits = Limits { min: 552, base: 1280, max: 1500 };
         let mut search = Search::optimistic(limits, Instant::ZERO);
-        assert!([1500; 3].map(|len| search.vanished(len))[2]);
+        assert!([1500; 3].map(|len| search.datagram_lost(len))[2]);
         search.acknowledged(1280, Instant::ZERO);
         assert!(matches!(search.state(), State::Searching));
-        assert_eq!([1280; 3].map(|len| search.vanished(len)), [false; 3]);
+        assert_eq!([1280; 3].map(|len| search.datagram_lost(len)), [false; 3]);
         assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
     }
 
@@ -482,7 +485,7 @@ mod tests {
     fn a_search_that_waits_for_one_loss_uses_base_and_then_the_shortest_length_at_once() {
         let limits = Limits { min: 552, base: 1280, max: 1500 };
         let mut search = Search::optimistic(limits, Instant::ZERO).with_vanished_max(1);
-        assert!(search.vanished(1500));
+        assert!(search.datagram_lost(1500));
         assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
         assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1280));
         search.lost(1280, Instant::ZERO);
@@ -507,7 +510,7 @@ mod tests {
         let mut search = Search::optimistic(limits, Instant::ZERO);
         search.skip_base();
         assert_eq!(search.mtu(), 1500);
-        assert!([1500; 3].map(|len| search.vanished(len))[2]);
+        assert!([1500; 3].map(|len| search.datagram_lost(len))[2]);
         search.skip_base();
         assert_eq!((search.state(), search.mtu()), (State::Error, 552));
     }
@@ -525,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_says_is_probed_before_it_is_used() {
+    fn a_path_mtu_reported_by_a_router_is_probed_before_use() {
         let mut now = Instant::ZERO;
         let mut search = Search::optimistic(LIMITS, now);
         search.packet_too_big(1400, now);
@@ -535,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_that_says_less_than_the_least_or_more_than_is_known_is_not_believed() {
+    fn a_router_that_says_less_than_the_least_or_more_than_is_known_is_not_accepted() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
         for mtu in [1279, 1500, 9000] {
             search.packet_too_big(mtu, Instant::ZERO);

@@ -24,12 +24,12 @@ fn fragment(offset: usize, data: &[u8], more: bool) -> Fragment<'_> {
 #[derive(Debug, Default)]
 struct Bench {
     reassembler: Reassembler,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Bench {
     fn receive(&mut self, fragment: &Fragment<'_>) -> Outcome {
-        self.reassembler.receive(fragment, &mut self.lab.cx())
+        self.reassembler.receive(fragment, &mut self.context.cx())
     }
 
     /// Feeds a fragment and returns the data of the datagram that it completes.
@@ -62,7 +62,8 @@ fn model(drawn: &[Drawn]) -> Option<usize> {
     let mut map = vec![false; LEN_MAX];
     let mut seen: Vec<Drawn> = Vec::new();
     for (number, (unit, len, more)) in drawn.iter().copied().enumerate() {
-        let (start, end) = (unit * 8, unit * 8 + len);
+        let start = unit * 8;
+        let end = unit * 8 + len;
         if len == 0 || (more && len % 8 != 0) || seen.contains(&(unit, len, more)) {
             continue;
         }
@@ -146,7 +147,7 @@ proptest! {
         for one in drawn {
             prop_assert!(bench.whole(&fragment(one.0 * 8, &data_of(one), one.2)).is_none());
         }
-        prop_assert_eq!(bench.lab.counted(Counter::IpReassemblyErrors), 1);
+        prop_assert_eq!(bench.context.counted(Counter::IpReassemblyErrors), 1);
     }
 }
 
@@ -163,7 +164,7 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
         bench.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
         let other = &data[other_start * 8..other_end * 8];
         let refused = bench.refusal(&fragment(other_start * 8, other, true));
-        assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::Spoilt), 0));
+        assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
         count += 1;
     }
     assert_eq!(count, 840);
@@ -176,7 +177,7 @@ fn a_fragment_that_ends_beyond_65535_bytes_drops_the_datagram() {
     bench.receive(&fragment(0, &[0; 8], true));
     let refused = bench.refusal(&fragment(65_512, &[0; 8], false));
     assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::TooLong), 0));
-    assert_eq!(bench.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Spoilt));
+    assert_eq!(bench.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Invalidated));
 }
 
 // attack row 2
@@ -186,25 +187,28 @@ fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram(
     bench.receive(&fragment(65_504, &[0; 8], false));
     let headers = [0x4F; 60];
     let first = Fragment { headers: &headers, counted_len: 60, ..fragment(0, &[0; 8], true) };
-    assert_eq!(bench.refusal(&first), Some(Refusal::Spoilt));
+    assert_eq!(bench.refusal(&first), Some(Refusal::Invalidated));
     assert_eq!(bench.reassembler.bytes(), 0);
 }
 
-/// Maximum number of key comparisons for a fragment: a search in each of the four trees for itself,
-/// and for each datagram that is dropped for it. A linear scan of the 256 datagrams, or of the 256
-/// fragments of one, takes more.
+/// Maximum number of key comparisons for a fragment: a search in each of the four trees for the
+/// fragment, and for each datagram dropped to make space for it. A linear scan of the 256
+/// datagrams, or of the 256 fragments of one, takes more.
 const PROBES_MAX: u64 = 240;
 
 // attack row 3
 #[test]
 fn a_million_tiny_fragments_cost_the_same_each_and_hold_less_than_two_mebibytes() {
     let mut bench = Bench::default();
-    let (mut highest, mut probes_max, mut first, mut last) = (0, 0, 0, 0);
+    let mut highest = 0;
+    let mut probes_max = 0;
+    let mut first = 0;
+    let mut last = 0;
     for number in 0..1_000_000 {
-        let chance = &mut bench.lab.chance;
-        let identification = u32::try_from(chance.below(64)).unwrap();
-        let source = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(chance.below(16)).unwrap()));
-        let offset = usize::try_from(chance.below(8_000)).unwrap() * 8;
+        let rng = &mut bench.context.rng;
+        let identification = u32::try_from(rng.below(64)).unwrap();
+        let source = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(rng.below(16)).unwrap()));
+        let offset = usize::try_from(rng.below(8_000)).unwrap() * 8;
         let key = Key { source, ..key(identification) };
         let tiny = Fragment { key, ..fragment(offset, &[0; 8], true) };
         let (probes, _) = probes::taken(|| bench.receive(&tiny));
@@ -220,7 +224,7 @@ fn a_million_tiny_fragments_cost_the_same_each_and_hold_less_than_two_mebibytes(
     assert!(highest <= BYTES_MAX, "{highest}");
     assert!(probes_max <= PROBES_MAX, "{probes_max}");
     assert!(last <= first + first / 10, "{first}, then {last}");
-    assert_eq!(bench.lab.counted(Counter::IpFragmentsIn), 1_000_000);
+    assert_eq!(bench.context.counted(Counter::IpFragmentsIn), 1_000_000);
 }
 
 // attack row 3
@@ -257,7 +261,7 @@ fn a_datagram_of_more_than_256_fragments_is_dropped() {
 
 // attack row 4
 #[test]
-fn an_honest_datagram_is_reassembled_in_a_flood_of_unfinished_ones() {
+fn a_legitimate_datagram_is_reassembled_in_a_flood_of_unfinished_ones() {
     let mut bench = Bench::default();
     let from = |n: u32| Key { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..key(n) };
     let flood = |bench: &mut Bench, numbers: core::ops::Range<u32>| {
@@ -280,12 +284,13 @@ fn one_source_holds_no_more_than_its_share() {
         bench.receive(&Fragment { key: key(n), ..fragment(0, &[0; 8], true) });
     }
     assert_eq!(bench.reassembler.len(), SOURCE_MAX);
-    assert_eq!(bench.lab.counted(Counter::IpReassemblyEvicted), 100_000 - SOURCE_MAX as u64);
+    assert_eq!(bench.context.counted(Counter::IpReassemblyEvicted), 100_000 - SOURCE_MAX as u64);
 }
 
 #[test]
 fn long_fragments_of_many_sources_hold_no_more_than_the_limit_of_bytes() {
-    let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
+    let mut bench = Bench::default();
+    let data = vec![0; 60_000];
     for n in 0..100 {
         let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
         bench.receive(&Fragment { key, ..fragment(8, &data, true) });
@@ -304,8 +309,8 @@ fn fragments_of_ipv6_that_overlap_are_all_dropped_with_those_that_follow() {
         bench.refusal(&Fragment { key, counted_len: 0, ..fragment(offset, &[0; 16], more) })
     };
     assert_eq!(feed(&mut bench, 0, true), None);
-    assert_eq!(feed(&mut bench, 8, true), Some(Refusal::Spoilt));
-    assert_eq!(feed(&mut bench, 16, false), Some(Refusal::Spoilt));
+    assert_eq!(feed(&mut bench, 8, true), Some(Refusal::Invalidated));
+    assert_eq!(feed(&mut bench, 16, false), Some(Refusal::Invalidated));
     assert_eq!(bench.reassembler.bytes(), 0);
 }
 
@@ -315,21 +320,21 @@ fn an_exact_duplicate_is_dropped_alone() {
     bench.receive(&fragment(0, b"12345678", true));
     assert_eq!(bench.refusal(&fragment(0, b"12345678", true)), Some(Refusal::Duplicate));
     assert_eq!(bench.whole(&fragment(8, b"9", false)).unwrap(), b"123456789");
-    assert_eq!(bench.lab.counted(Counter::IpFragmentsDuplicate), 1);
+    assert_eq!(bench.context.counted(Counter::IpFragmentsDuplicate), 1);
 }
 
 #[test]
 fn other_bytes_at_the_same_place_spoil_the_datagram() {
     let mut bench = Bench::default();
     bench.receive(&fragment(0, b"12345678", true));
-    assert_eq!(bench.refusal(&fragment(0, b"1234567X", true)), Some(Refusal::Spoilt));
+    assert_eq!(bench.refusal(&fragment(0, b"1234567X", true)), Some(Refusal::Invalidated));
 }
 
 #[test]
 fn two_last_fragments_at_different_places_spoil_the_datagram() {
     let mut bench = Bench::default();
     bench.receive(&fragment(8, b"1234", false));
-    assert_eq!(bench.refusal(&fragment(16, b"1234", false)), Some(Refusal::Spoilt));
+    assert_eq!(bench.refusal(&fragment(16, b"1234", false)), Some(Refusal::Invalidated));
 }
 
 #[test]
@@ -343,7 +348,8 @@ fn a_misaligned_or_empty_fragment_is_dropped_alone() {
 
 #[test]
 fn the_headers_of_the_first_fragment_become_those_of_the_datagram() {
-    let (mut bench, headers) = (Bench::default(), [0x46; 24]);
+    let mut bench = Bench::default();
+    let headers = [0x46; 24];
     bench.receive(&fragment(8, b"9", false));
     let first = Fragment { headers: &headers, counted_len: 24, ..fragment(0, &[0; 8], true) };
     let Outcome::Whole(whole) = bench.receive(&first) else { panic!("not whole") };
@@ -365,15 +371,15 @@ fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
 }
 
 #[test]
-fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_told_if_that_was_the_start() {
+fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_reported_if_that_was_the_start() {
     let mut bench = Bench::default();
     bench.receive(&fragment(0, b"12345678", true));
-    bench.lab.advance_millis(59_999);
+    bench.context.advance_millis(59_999);
     bench.receive(&fragment(16, b"12345678", true));
-    assert!(bench.reassembler.timeout(&mut bench.lab.cx()).is_none());
-    bench.lab.advance_millis(1);
-    assert_eq!(bench.reassembler.deadline(), Some(bench.lab.now));
-    let expired = bench.reassembler.timeout(&mut bench.lab.cx()).unwrap();
+    assert!(bench.reassembler.timeout(&mut bench.context.cx()).is_none());
+    bench.context.advance_millis(1);
+    assert_eq!(bench.reassembler.deadline(), Some(bench.context.now));
+    let expired = bench.reassembler.timeout(&mut bench.context.cx()).unwrap();
     assert_eq!((expired.key, expired.data.as_ref()), (key(7), b"12345678".as_slice()));
     assert_eq!((bench.reassembler.bytes(), bench.reassembler.deadline()), (0, None));
 }
@@ -382,9 +388,9 @@ fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_told_if_that_wa
 fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
     let mut bench = Bench::default();
     bench.receive(&fragment(8, b"12345678", true));
-    bench.lab.advance_millis(60_000);
-    assert!(bench.reassembler.timeout(&mut bench.lab.cx()).is_none());
-    assert_eq!(bench.lab.counted(Counter::IpReassemblyTimeouts), 1);
+    bench.context.advance_millis(60_000);
+    assert!(bench.reassembler.timeout(&mut bench.context.cx()).is_none());
+    assert_eq!(bench.context.counted(Counter::IpReassemblyTimeouts), 1);
     assert!(bench.reassembler.is_empty());
 }
 
@@ -392,7 +398,8 @@ fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
 // attack row 4
 #[test]
 fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
-    let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
+    let mut bench = Bench::default();
+    let data = vec![0; 60_000];
     let receive = |bench: &mut Bench, n: u128, len: usize| {
         let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
         bench.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
@@ -404,7 +411,7 @@ fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
     assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (BYTES_MAX, 35));
     receive(&mut bench, 35, 8);
     assert_eq!(bench.reassembler.len(), 35);
-    assert_eq!(bench.lab.counted(Counter::IpReassemblyEvicted), 1);
+    assert_eq!(bench.context.counted(Counter::IpReassemblyEvicted), 1);
 }
 
 // attack row 3

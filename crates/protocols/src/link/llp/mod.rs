@@ -31,7 +31,7 @@
 //! Each packet starts with a local header of four bytes, 2 1 0 0 for an Internet datagram and 2 3 0
 //! 0 for an address. A personal computer that does not know its Internet address sends the header
 //! alone, and the packet concentrator answers with the header and the address. The timeout of the
-//! answer is six seconds. The request is not repeated automatically: [`Llp::is_asking_address`]
+//! answer is six seconds. The request is not repeated automatically: [`Llp::is_address_request_pending`]
 //! turns false, and the owner decides.
 //!
 //! Header compression (RFC 1144) is our extension, off unless both ends are configured for it. A
@@ -101,7 +101,7 @@ pub struct Llp {
     sender: Sender,
     used: UsedQueue,
     output: OutputQueue,
-    /// The address that the peer gets when it asks.
+    /// The address that the peer gets on request.
     peer_address: Option<[u8; 4]>,
     /// The local address, just received from the line.
     address: Option<[u8; 4]>,
@@ -151,15 +151,15 @@ impl Llp {
 
     /// Returns whether an address request is pending: neither answered nor given up.
     #[must_use]
-    pub fn is_asking_address(&self) -> bool {
-        self.sender.is_asking_address()
+    pub fn is_address_request_pending(&self) -> bool {
+        self.sender.is_address_request_pending()
     }
 
     /// Processes bytes from the line, split anywhere.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             self.take_apart(bytes, pool, cx);
-            self.receiver.give_back_spare(pool);
+            self.receiver.return_spare(pool);
         });
     }
 
@@ -188,7 +188,7 @@ impl Llp {
         match self.receiver.end(&mut self.used, self.output.mtu(), pool, cx) {
             None => {}
             Some(Local::Request) => match self.peer_address {
-                Some(address) => self.sender.owe_reply(address),
+                Some(address) => self.sender.queue_reply(address),
                 None => cx.meter.count(Counter::LinkHeadersUnknown),
             },
             Some(Local::Reply(address)) => {
@@ -222,7 +222,7 @@ impl Llp {
         if wire.len() < end {
             self.sender.finish_escape(wire);
         }
-        if wire.len() < end && self.receiver.pay_acknowledgment() {
+        if wire.len() < end && self.receiver.take_pending_acknowledgment() {
             wire.push(ACK);
             cx.meter.count(Counter::LlpAcksOut);
         }
@@ -280,7 +280,7 @@ impl Llp {
     /// Returns whether there is something to transmit now.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.receiver.owes_acknowledgment() || self.sender.has_output(&self.output)
+        self.receiver.must_acknowledge() || self.sender.has_output(&self.output)
     }
 
     /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
@@ -297,7 +297,7 @@ fn is_special(byte: u8) -> bool {
     (ESC..=END).contains(&byte)
 }
 
-/// Returns the number of bytes before the first special one.
+/// Returns the number of bytes before the first special byte.
 fn ordinary_run(bytes: &[u8]) -> usize {
     // A pass over a whole chunk without an early exit compiles to vector instructions.
     const CHUNK: usize = 32;

@@ -16,7 +16,7 @@ pub(super) struct Receiver {
     incoming: Option<Incoming>,
     /// The buffer of a packet that timed out, kept until a pool or the next REQ is available.
     spare: Option<Packet>,
-    /// Decompresses headers, if both ends are configured for it.
+    /// Decompresses headers, if both ends are configured for header compression.
     pub(super) decompressor: Option<Decompressor>,
 }
 
@@ -28,7 +28,7 @@ struct Incoming {
     /// The last byte was ESC.
     is_escaped: bool,
     /// The ACK has not been sent yet.
-    owes_ack: bool,
+    must_acknowledge: bool,
 }
 
 /// A complete packet for the link itself.
@@ -48,7 +48,7 @@ impl Receiver {
             // A REQ repeated before the first byte only means that the ACK was late or lost.
             if incoming.is_escaped || !incoming.packet.is_empty() {
                 cx.meter.count(Counter::LlpRequestsInPacket);
-                self.lose();
+                self.packet_lost();
             }
             self.incoming = Some(Incoming::new(incoming.packet, cx.now));
             return;
@@ -108,7 +108,7 @@ impl Receiver {
         };
         if is_escaped {
             cx.meter.count(Counter::LinkEscapesWrong);
-            self.lose();
+            self.packet_lost();
             pool.put(packet);
             return None;
         }
@@ -157,8 +157,8 @@ impl Receiver {
     ) {
         let mut packet = packet;
         let decompressor = self.decompressor.as_mut();
-        let made = decompressor.map(|vj| vj.decompress(kind, &mut packet, cx.meter));
-        if !matches!(made, Some(Ok(()))) {
+        let decompressed = decompressor.map(|vj| vj.decompress(kind, &mut packet, cx.meter));
+        if !matches!(decompressed, Some(Ok(()))) {
             return pool.put(packet);
         }
         if packet.len() > mtu {
@@ -169,29 +169,29 @@ impl Receiver {
     }
 
     /// Notifies the decompressor of a lost packet.
-    fn lose(&mut self) {
+    fn packet_lost(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
-            decompressor.lose();
+            decompressor.packet_lost();
         }
     }
 
     fn drop_packet(&mut self, fault: Counter, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(fault);
-        self.lose();
+        self.packet_lost();
         if let Some(incoming) = self.incoming.take() {
             pool.put(incoming.packet);
         }
     }
 
     /// Returns whether an ACK is pending.
-    pub(super) fn owes_acknowledgment(&self) -> bool {
-        self.incoming.as_ref().is_some_and(|incoming| incoming.owes_ack)
+    pub(super) fn must_acknowledge(&self) -> bool {
+        self.incoming.as_ref().is_some_and(|incoming| incoming.must_acknowledge)
     }
 
     /// Returns whether an ACK is pending, and marks it as sent.
-    pub(super) fn pay_acknowledgment(&mut self) -> bool {
+    pub(super) fn take_pending_acknowledgment(&mut self) -> bool {
         let Some(incoming) = &mut self.incoming else { return false };
-        core::mem::take(&mut incoming.owes_ack)
+        core::mem::take(&mut incoming.must_acknowledge)
     }
 
     /// Returns when the packet must be complete.
@@ -205,12 +205,12 @@ impl Receiver {
             return;
         }
         cx.meter.count(Counter::LlpPacketTimeouts);
-        self.lose();
+        self.packet_lost();
         self.spare = self.incoming.take().map(|incoming| incoming.packet);
     }
 
     /// Returns the buffer of a packet that timed out to the pool.
-    pub(super) fn give_back_spare(&mut self, pool: &mut Pool) {
+    pub(super) fn return_spare(&mut self, pool: &mut Pool) {
         if let Some(packet) = self.spare.take() {
             pool.put(packet);
         }
@@ -218,7 +218,7 @@ impl Receiver {
 
     /// Returns every buffer to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
-        self.give_back_spare(pool);
+        self.return_spare(pool);
         if let Some(incoming) = self.incoming.take() {
             pool.put(incoming.packet);
         }
@@ -235,7 +235,7 @@ impl Incoming {
         packet.clear();
         packet.push(&IP_HEADER);
         packet.resize(0);
-        Self { packet, started_at: now, is_escaped: false, owes_ack: true }
+        Self { packet, started_at: now, is_escaped: false, must_acknowledge: true }
     }
 
     /// Appends `run` to the data, or returns the counter of the error.

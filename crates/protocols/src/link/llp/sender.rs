@@ -27,7 +27,7 @@ pub(super) struct Sender {
     asking: Asking,
     /// The answer to an address request whose transmission has not begun.
     reply: Option<[u8; 4]>,
-    /// Compresses headers, if both ends are configured for it.
+    /// Compresses headers, if both ends are configured for header compression.
     pub(super) compressor: Option<Compressor>,
 }
 
@@ -81,19 +81,19 @@ impl Sender {
     }
 
     /// Returns whether an address request is pending: neither answered nor given up.
-    pub(super) fn is_asking_address(&self) -> bool {
+    pub(super) fn is_address_request_pending(&self) -> bool {
         !matches!(self.asking, Asking::No)
     }
 
     /// Processes the arrival of the local address, and returns whether it was requested.
     pub(super) fn address_arrived(&mut self) -> bool {
-        let was_asked = self.is_asking_address();
+        let was_asked = self.is_address_request_pending();
         self.asking = Asking::No;
         was_asked
     }
 
     /// Queues the answer to an address request until the line is free.
-    pub(super) fn owe_reply(&mut self, address: [u8; 4]) {
+    pub(super) fn queue_reply(&mut self, address: [u8; 4]) {
         self.reply = Some(address);
     }
 
@@ -101,14 +101,14 @@ impl Sender {
     pub(super) fn acknowledged(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LlpAcksIn);
         let Some(outgoing) = &mut self.outgoing else {
-            return cx.meter.count(Counter::LlpAcksStray);
+            return cx.meter.count(Counter::LlpAcksUnexpected);
         };
         let first_at = match outgoing.phase {
             Phase::AwaitingAck { first_at, .. } => first_at,
             // The ACK of an earlier REQ arrived late: the peer has its buffer ready.
             Phase::Requesting { first_at: Some(first_at), .. } => first_at,
             Phase::Requesting { first_at: None, .. } | Phase::Sending { .. } => {
-                return cx.meter.count(Counter::LlpAcksStray);
+                return cx.meter.count(Counter::LlpAcksUnexpected);
             }
         };
         cx.meter.record(Quantity::LlpAckWait, cx.now - first_at);
@@ -122,12 +122,12 @@ impl Sender {
         }
     }
 
-    /// Appends at most `room` bytes of one packet for the line.
+    /// Appends at most `max_bytes` bytes of one packet for the line.
     pub(super) fn transmit(
         &mut self,
         output: &mut OutputQueue,
         wire: &mut Vec<u8>,
-        room: usize,
+        max_bytes: usize,
         cx: &mut Cx<'_>,
     ) {
         if self.outgoing.is_none() {
@@ -143,8 +143,8 @@ impl Sender {
             }
             Phase::AwaitingAck { .. } => {}
             Phase::Sending { stuffing, .. } => {
-                let end = wire.len().saturating_add(room);
-                let escapes = stuffing.fill(content.bytes(), &CODE, wire, room);
+                let end = wire.len().saturating_add(max_bytes);
+                let escapes = stuffing.fill(content.bytes(), &CODE, wire, max_bytes);
                 cx.meter.add(Counter::LinkEscapesOut, escapes);
                 if wire.len() < end {
                     wire.push(END);
@@ -199,7 +199,7 @@ impl Sender {
                 packet.pull(header_len);
                 output.finish(Event::Failed(packet));
                 // The peer never received the contents of the slots.
-                self.compressor.iter_mut().for_each(Compressor::forget);
+                self.compressor.iter_mut().for_each(Compressor::clear_slots);
             }
             Content::AddressRequest => self.asking = Asking::No,
             // A peer without the answer repeats the request.
@@ -266,7 +266,7 @@ impl Sender {
             pool.put(packet);
         }
         let mut compressor = self.compressor.take();
-        compressor.iter_mut().for_each(Compressor::forget);
+        compressor.iter_mut().for_each(Compressor::clear_slots);
         *self = Self { compressor, ..Self::default() };
     }
 }

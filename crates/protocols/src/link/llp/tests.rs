@@ -14,7 +14,7 @@ const MTU: usize = 40;
 struct End {
     llp: Llp,
     pool: Pool,
-    lab: TestContext,
+    context: TestContext,
     received: Vec<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     failed: usize,
@@ -32,7 +32,7 @@ impl End {
         Self {
             llp: Llp::new(MTU),
             pool: Pool::new(buffers, MTU),
-            lab: TestContext::default(),
+            context: TestContext::default(),
             received: Vec::new(),
             sent: Vec::new(),
             failed: 0,
@@ -42,21 +42,24 @@ impl End {
 
     /// Sends a copy of `data` in a packet of the pool, if one is free.
     fn send(&mut self, data: &[u8]) -> bool {
-        let Some(mut packet) = self.pool.take(&mut self.lab.meter) else { return false };
+        let Some(mut packet) = self.pool.take(&mut self.context.meter) else { return false };
         packet.extend(data);
-        self.llp.send(packet, &mut self.lab.cx()).map_err(|packet| self.pool.put(packet)).is_ok()
+        self.llp
+            .send(packet, &mut self.context.cx())
+            .map_err(|packet| self.pool.put(packet))
+            .is_ok()
     }
 
     fn transmit(&mut self, limit: usize) -> Vec<u8> {
         let mut wire = Vec::new();
-        let count = self.llp.transmit_into(&mut wire, limit, &mut self.lab.cx());
+        let count = self.llp.transmit_into(&mut wire, limit, &mut self.context.cx());
         assert_eq!(count, wire.len());
         assert!(count <= limit);
         wire
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        self.llp.receive(bytes, &mut self.pool, &mut self.lab.cx());
+        self.llp.receive(bytes, &mut self.pool, &mut self.context.cx());
     }
 
     /// Processes all events, and returns the buffers to the pool.
@@ -78,18 +81,19 @@ impl End {
     }
 
     fn timeout(&mut self) {
-        self.llp.timeout(&mut self.lab.cx());
+        self.llp.timeout(&mut self.context.cx());
     }
 
     fn counted(&self, counter: Counter) -> u64 {
-        self.lab.counted(counter)
+        self.context.counted(counter)
     }
 }
 
 /// Carries everything in both directions, `limits` bytes at a time, until both ends are silent.
 fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     while a.llp.has_output() || b.llp.has_output() {
-        let (from_a, from_b) = (a.transmit(limits.0), b.transmit(limits.1));
+        let from_a = a.transmit(limits.0);
+        let from_b = b.transmit(limits.1);
         a.receive(&from_b);
         b.receive(&from_a);
         a.collect();
@@ -104,8 +108,8 @@ fn settle(a: &mut End, b: &mut End) {
         let Some(deadline) = a.llp.deadline().into_iter().chain(b.llp.deadline()).min() else {
             return;
         };
-        a.lab.now = a.lab.now.max(deadline);
-        b.lab.now = a.lab.now;
+        a.context.now = a.context.now.max(deadline);
+        b.context.now = a.context.now;
         a.timeout();
         b.timeout();
         a.collect();
@@ -139,7 +143,8 @@ fn these_bytes_come_in_as_a_packet_with_every_special_byte() {
 
 #[test]
 fn the_smallest_telnet_packet_takes_47_bytes_of_both_directions() {
-    let (mut a, mut b) = (End::default(), End::default());
+    let mut a = End::default();
+    let mut b = End::default();
     a.send(&[0; 40]);
     let request = a.transmit(100);
     b.receive(&request);
@@ -198,7 +203,7 @@ fn an_ack_inside_an_incoming_packet_is_taken_out_of_it() {
     end.receive(&[REQ, 2, 1, 0, 0, b'a', ACK, b'b', END]);
     end.collect();
     assert_eq!(end.received, [b"ab"]);
-    assert_eq!((end.counted(Counter::LlpAcksIn), end.counted(Counter::LlpAcksStray)), (1, 0));
+    assert_eq!((end.counted(Counter::LlpAcksIn), end.counted(Counter::LlpAcksUnexpected)), (1, 0));
 }
 
 #[test]
@@ -248,13 +253,14 @@ fn a_full_used_queue_leaves_a_request_unanswered() {
 
 #[test]
 fn a_refused_sender_asks_again_and_gets_through_when_a_buffer_is_free() {
-    let (mut a, mut b) = (End::default(), End::with_buffers(1));
-    let held = b.pool.take(&mut b.lab.meter).unwrap();
-    a.send(b"patience");
+    let mut a = End::default();
+    let mut b = End::with_buffers(1);
+    let held = b.pool.take(&mut b.context.meter).unwrap();
+    a.send(b"timeout");
     drive(&mut a, &mut b, (9, 9));
     b.pool.put(held);
     settle(&mut a, &mut b);
-    assert_eq!(b.received, [b"patience"]);
+    assert_eq!(b.received, [b"timeout"]);
     assert_eq!(a.counted(Counter::LlpAckTimeouts), 1);
 }
 
@@ -271,7 +277,8 @@ fn a_packet_longer_than_the_mtu_is_dropped_and_its_buffer_given_back() {
 
 #[test]
 fn a_packet_as_long_as_the_buffers_comes_through() {
-    let (mut a, mut b) = (End::default(), End::default());
+    let mut a = End::default();
+    let mut b = End::default();
     a.send(&[243; MTU]);
     drive(&mut a, &mut b, (1, 1));
     assert_eq!(b.received, [[243; MTU]]);
@@ -319,7 +326,7 @@ fn an_ack_that_answers_nothing_is_counted() {
     end.receive(&[ACK]);
     assert_eq!(end.transmit(9), [REQ]);
     end.receive(&[ACK, ACK]);
-    assert_eq!(end.counted(Counter::LlpAcksStray), 3);
+    assert_eq!(end.counted(Counter::LlpAcksUnexpected), 3);
 }
 
 #[test]
@@ -335,20 +342,21 @@ fn a_request_is_repeated_after_nine_ticks_and_not_before() {
     end.send(b"data");
     end.transmit(9);
     assert_eq!(end.llp.deadline(), Some(Instant::ZERO + ACK_WAIT));
-    end.lab.advance(ACK_WAIT - Duration::from_nanos(1));
+    end.context.advance(ACK_WAIT - Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.transmit(9), []);
-    end.lab.advance(Duration::from_nanos(1));
+    end.context.advance(Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.transmit(9), [REQ]);
 }
 
 #[test]
 fn a_packet_fails_nine_ticks_after_the_tenth_repetition() {
-    let (mut a, mut b) = (End::default(), End::with_buffers(0));
+    let mut a = End::default();
+    let mut b = End::with_buffers(0);
     a.send(b"data");
     settle(&mut a, &mut b);
-    assert_eq!(a.lab.now, Instant::ZERO + ACK_WAIT * 11);
+    assert_eq!(a.context.now, Instant::ZERO + ACK_WAIT * 11);
     assert_eq!((a.failed, a.pool.lent()), (1, 0));
     assert_eq!(a.counted(Counter::LlpRequestsOut), 11);
     assert_eq!(a.counted(Counter::LlpAckTimeouts), 11);
@@ -360,21 +368,21 @@ fn a_late_ack_counts_for_the_repetition_that_has_not_gone_out() {
     let mut end = End::default();
     end.send(b"d");
     end.transmit(9);
-    end.lab.advance(ACK_WAIT);
+    end.context.advance(ACK_WAIT);
     end.timeout();
     end.receive(&[ACK]);
     assert_eq!(end.transmit(9), [2, 1, 0, 0, b'd', END]);
-    assert_eq!(end.lab.recorded(Quantity::LlpAckWait), 1);
+    assert_eq!(end.context.recorded(Quantity::LlpAckWait), 1);
 }
 
 #[test]
 fn a_packet_that_stops_in_the_middle_is_dropped_130_ticks_after_its_request() {
     let mut end = End::with_buffers(1);
     end.receive(&[REQ, 2, 1, 0]);
-    end.lab.advance(PACKET_WAIT - Duration::from_nanos(1));
+    end.context.advance(PACKET_WAIT - Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.counted(Counter::LlpPacketTimeouts), 0);
-    end.lab.advance(Duration::from_nanos(1));
+    end.context.advance(Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.counted(Counter::LlpPacketTimeouts), 1);
     end.receive(&[0, END, REQ, 2, 1, 0, 0, b'x', END]);
@@ -387,7 +395,7 @@ fn a_packet_that_stops_in_the_middle_is_dropped_130_ticks_after_its_request() {
 fn the_buffer_of_a_packet_that_stopped_goes_back_to_the_pool_with_the_next_byte() {
     let mut end = End::default();
     end.receive(&[REQ, 2]);
-    end.lab.advance(PACKET_WAIT);
+    end.context.advance(PACKET_WAIT);
     end.timeout();
     end.receive(&[0]);
     assert_eq!(end.pool.lent(), 0);
@@ -401,7 +409,7 @@ fn a_packet_that_the_line_does_not_take_fails_130_ticks_after_its_ack() {
     end.receive(&[ACK]);
     end.transmit(3);
     assert_eq!(end.llp.deadline(), Some(Instant::ZERO + PACKET_WAIT));
-    end.lab.advance(PACKET_WAIT);
+    end.context.advance(PACKET_WAIT);
     end.timeout();
     end.collect();
     assert_eq!((end.failed, end.pool.lent()), (1, 0));
@@ -410,20 +418,22 @@ fn a_packet_that_the_line_does_not_take_fails_130_ticks_after_its_ack() {
 
 #[test]
 fn a_silent_line_has_no_deadline() {
-    let (mut a, mut b) = (End::default(), End::default());
+    let mut a = End::default();
+    let mut b = End::default();
     a.send(b"data");
     drive(&mut a, &mut b, (4, 4));
     assert_eq!((a.llp.deadline(), b.llp.deadline()), (None, None));
 }
 
 #[test]
-fn who_asks_for_its_address_is_told_by_the_packet_concentrator() {
-    let (mut a, mut b) = (End::default(), End::default());
+fn an_address_request_is_answered_by_the_packet_concentrator() {
+    let mut a = End::default();
+    let mut b = End::default();
     b.llp.set_peer_address(Some([18, 10, 0, 243]));
-    a.llp.request_address(&mut a.lab.cx());
+    a.llp.request_address(&mut a.context.cx());
     drive(&mut a, &mut b, (1, 1));
     assert_eq!(a.address, Some([18, 10, 0, 243]));
-    assert!(!a.llp.is_asking_address());
+    assert!(!a.llp.is_address_request_pending());
     assert_eq!((a.llp.deadline(), a.pool.lent(), b.pool.lent()), (None, 0, 0));
     assert_eq!(a.counted(Counter::LlpAddressRequestsOut), 1);
     assert_eq!(b.counted(Counter::LlpAddressRequestsIn), 1);
@@ -431,8 +441,9 @@ fn who_asks_for_its_address_is_told_by_the_packet_concentrator() {
 
 #[test]
 fn an_address_request_and_its_answer_are_these_bytes() {
-    let (mut a, mut b) = (End::default(), End::default());
-    a.llp.request_address(&mut a.lab.cx());
+    let mut a = End::default();
+    let mut b = End::default();
+    a.llp.request_address(&mut a.context.cx());
     assert_eq!(a.transmit(9), [243]);
     a.receive(&[ACK]);
     assert_eq!(a.transmit(9), [2, 3, 0, 0, 245]);
@@ -446,41 +457,42 @@ fn an_address_request_and_its_answer_are_these_bytes() {
 #[test]
 fn an_address_request_is_given_up_after_six_seconds() {
     let mut end = End::default();
-    end.llp.request_address(&mut end.lab.cx());
+    end.llp.request_address(&mut end.context.cx());
     end.transmit(9);
     end.receive(&[ACK]);
     end.transmit(9);
     assert_eq!(end.llp.deadline(), Some(Instant::ZERO + Duration::from_secs(6)));
-    end.lab.advance(ADDRESS_WAIT);
+    end.context.advance(ADDRESS_WAIT);
     end.timeout();
-    assert!(!end.llp.is_asking_address());
+    assert!(!end.llp.is_address_request_pending());
     assert_eq!(end.counted(Counter::LlpAddressTimeouts), 1);
 }
 
 #[test]
 fn a_late_answer_serves_for_the_question_that_is_just_being_repeated() {
     let mut end = End::default();
-    end.llp.request_address(&mut end.lab.cx());
+    end.llp.request_address(&mut end.context.cx());
     end.transmit(9);
     end.receive(&[REQ, 2, 3, 0, 0, 10, 0, 0, 1, END, ACK]);
     assert_eq!(end.transmit(9), [2, 3, 0, 0, END]);
     end.collect();
     assert_eq!(end.address, Some([10, 0, 0, 1]));
-    assert!(!end.llp.is_asking_address());
+    assert!(!end.llp.is_address_request_pending());
     assert_eq!(end.llp.deadline(), None);
 }
 
 #[test]
-fn an_address_request_that_nobody_acknowledges_is_given_up() {
-    let (mut a, mut b) = (End::default(), End::with_buffers(0));
-    a.llp.request_address(&mut a.lab.cx());
+fn an_address_request_without_acknowledgment_is_given_up() {
+    let mut a = End::default();
+    let mut b = End::with_buffers(0);
+    a.llp.request_address(&mut a.context.cx());
     settle(&mut a, &mut b);
-    assert!(!a.llp.is_asking_address());
+    assert!(!a.llp.is_address_request_pending());
     assert_eq!(a.counted(Counter::LlpPacketsGivenUp), 1);
 }
 
 #[test]
-fn an_address_that_was_not_asked_for_is_not_believed() {
+fn an_address_that_was_not_asked_for_is_not_accepted() {
     let mut end = End::default();
     end.receive(&[REQ, 2, 3, 0, 0, 10, 0, 0, 1, END]);
     end.collect();
@@ -500,7 +512,7 @@ fn a_personal_computer_does_not_answer_an_address_request() {
 fn an_address_request_goes_before_the_datagrams_that_wait() {
     let mut end = End::default();
     end.send(b"later");
-    end.llp.request_address(&mut end.lab.cx());
+    end.llp.request_address(&mut end.context.cx());
     end.transmit(9);
     end.receive(&[ACK]);
     assert_eq!(end.transmit(9), [2, 3, 0, 0, END, REQ]);
@@ -520,12 +532,12 @@ fn refused_packets_are_given_back_and_counted() {
 #[test]
 fn the_account_entered_before_a_call_is_entered_again_after_it() {
     let mut end = End::default();
-    end.lab.meter.enter(Account::Internet);
+    end.context.meter.enter(Account::Internet);
     end.send(b"data");
     end.transmit(9);
     end.receive(&[ACK, REQ]);
     end.timeout();
-    assert_eq!(end.lab.meter.enter(Account::Outside), Account::Internet);
+    assert_eq!(end.context.meter.enter(Account::Outside), Account::Internet);
 }
 
 #[test]
@@ -616,12 +628,12 @@ fn take_step(ends: &mut [End; 2], step: Step) {
             ends[1 - end].receive(&wire);
         }
         Step::RequestAddress(end) => {
-            let End { llp, lab, .. } = &mut ends[end];
-            llp.request_address(&mut lab.cx());
+            let End { llp, context, .. } = &mut ends[end];
+            llp.request_address(&mut context.cx());
         }
         Step::Collect(end) => ends[end].collect(),
         Step::Pass(millis) => ends.iter_mut().for_each(|end| {
-            end.lab.advance_millis(millis);
+            end.context.advance_millis(millis);
             end.timeout();
         }),
     }
@@ -693,7 +705,7 @@ proptest! {
             end.transmit(3);
             end.collect();
         });
-        end.lab.advance(PACKET_WAIT);
+        end.context.advance(PACKET_WAIT);
         end.timeout();
         end.receive(&[0]);
         prop_assert_eq!(end.pool.lent(), 0);
@@ -716,7 +728,8 @@ fn compressing() -> End {
 
 #[test]
 fn with_header_compression_a_typed_character_takes_seven_bytes_of_both_directions() {
-    let (mut a, mut b) = (compressing(), compressing());
+    let mut a = compressing();
+    let mut b = compressing();
     a.send(&typed(0));
     a.send(&typed(1));
     drive(&mut a, &mut b, (16, 16));
@@ -733,7 +746,8 @@ fn with_header_compression_a_typed_character_takes_seven_bytes_of_both_direction
 
 #[test]
 fn an_end_without_header_compression_does_not_know_what_the_other_sends() {
-    let (mut a, mut b) = (compressing(), End::default());
+    let mut a = compressing();
+    let mut b = End::default();
     a.send(&typed(0));
     a.send(&typed(1));
     drive(&mut a, &mut b, (16, 16));
@@ -742,17 +756,18 @@ fn an_end_without_header_compression_does_not_know_what_the_other_sends() {
 
 #[test]
 fn after_a_packet_was_given_up_the_next_one_fills_its_slot_again() {
-    let (mut a, mut b) = (compressing(), compressing());
+    let mut a = compressing();
+    let mut b = compressing();
     a.send(&typed(0));
     drive(&mut a, &mut b, (16, 16));
     a.send(&typed(1));
     for _ in 0..=RETRIES {
         a.transmit(16);
-        a.lab.advance(ACK_WAIT);
+        a.context.advance(ACK_WAIT);
         a.timeout();
     }
     a.collect();
-    b.lab.now = a.lab.now;
+    b.context.now = a.context.now;
     a.send(&typed(2));
     drive(&mut a, &mut b, (16, 16));
     assert_eq!((a.failed, b.received.len()), (1, 2));

@@ -7,10 +7,10 @@
 //! closed, without a second attempt.
 //!
 //! MD5 does not protect a weak secret against eavesdroppers, and the challenge is drawn from
-//! [`Chance`](crate::chance::Chance), which is not cryptographically secure. On a line that others
+//! [`Rng`](crate::rng::Rng), which is not cryptographically secure. On a line that others
 //! can access, the protocols above must protect themselves.
 
-use super::packet::{self, Packet};
+use super::control_packet::{self, Packet};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const RESTART: Duration = Duration::from_secs(3);
 /// Maximum number of transmissions of a packet.
 const TRIES_MAX: u32 = 10;
 /// Time for the peer to start its authentication, or to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const AUTH_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of queued packets. Each answers one packet, so few are needed.
 const OUTPUT_LIMIT: usize = 4;
 
@@ -39,7 +39,7 @@ const OUTPUT_LIMIT: usize = 4;
 pub enum Method {
     /// By a password in plaintext (RFC 1334).
     Pap,
-    /// By an MD5 over its secret and a challenge (RFC 1994).
+    /// By an MD5 over the secret and a challenge (RFC 1994).
     Chap,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for Credentials {
 
 /// The authentication that this end requires of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct RequiredAuthentication {
     /// The required method.
     pub method: Method,
     /// The accepted names and secrets.
@@ -101,7 +101,7 @@ enum Prover {
     /// No authentication is required.
     #[default]
     Idle,
-    /// The password is sent until it is answered.
+    /// The password is sent until the peer answers.
     Asking {
         tries: u32,
         repeat_at: Instant,
@@ -110,7 +110,7 @@ enum Prover {
     Waiting {
         until: Instant,
     },
-    /// It was accepted.
+    /// The peer has accepted this end's authentication.
     Proven(Method),
     Failed,
 }
@@ -130,7 +130,7 @@ enum Verifier {
         tries: u32,
         repeat_at: Instant,
     },
-    /// It was accepted.
+    /// This end has accepted the peer's authentication.
     Verified(Method),
     Failed,
 }
@@ -161,13 +161,14 @@ impl Authentication {
         match ours {
             None => {}
             Some(Method::Pap) => self.say_password(0, cx),
-            Some(Method::Chap) => self.prover = Prover::Waiting { until: cx.now + PATIENCE },
+            Some(Method::Chap) => self.prover = Prover::Waiting { until: cx.now + AUTH_TIMEOUT },
         }
         match theirs {
             None => {}
-            Some(Method::Pap) => self.verifier = Verifier::Waiting { until: cx.now + PATIENCE },
+            Some(Method::Pap) => self.verifier = Verifier::Waiting { until: cx.now + AUTH_TIMEOUT },
             Some(Method::Chap) => {
-                let (high, low) = (cx.chance.next_u64(), cx.chance.next_u64());
+                let high = cx.rng.next_u64();
+                let low = cx.rng.next_u64();
                 let challenge = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
                 self.challenge(challenge, 0, cx);
             }
@@ -176,7 +177,8 @@ impl Authentication {
 
     /// Resets the state because the link is down. Queued packets are still sent.
     pub(super) fn went_down(&mut self) {
-        (self.prover, self.verifier) = (Prover::Idle, Verifier::Idle);
+        self.prover = Prover::Idle;
+        self.verifier = Verifier::Idle;
     }
 
     /// Resets the state and drops queued packets, because the line hung up.
@@ -223,7 +225,7 @@ impl Authentication {
             put_text(text.as_bytes(), &mut data);
         }
         self.request_identifier = self.request_identifier.wrapping_add(1);
-        let request = packet::emit(pap::REQUEST, self.request_identifier, &data);
+        let request = control_packet::emit(pap::REQUEST, self.request_identifier, &data);
         self.prover = Prover::Asking { tries: tries + 1, repeat_at: cx.now + RESTART };
         self.queue(PAP, request, cx);
     }
@@ -259,10 +261,10 @@ impl Authentication {
         let mut data = Vec::new();
         put_text(&response, &mut data);
         data.extend_from_slice(own.name.as_bytes());
-        let response = packet::emit(chap::RESPONSE, packet.identifier, &data);
+        let response = control_packet::emit(chap::RESPONSE, packet.identifier, &data);
         self.queue(CHAP, response, cx);
         if let Prover::Waiting { until } = &mut self.prover {
-            *until = cx.now + PATIENCE;
+            *until = cx.now + AUTH_TIMEOUT;
         }
         true
     }
@@ -288,7 +290,7 @@ impl Authentication {
         put_text(&challenge, &mut data);
         let name = self.own.as_ref().map_or("plumb", |own| &own.name);
         data.extend_from_slice(name.as_bytes());
-        let packet = packet::emit(chap::CHALLENGE, self.challenge_identifier, &data);
+        let packet = control_packet::emit(chap::CHALLENGE, self.challenge_identifier, &data);
         let repeat_at = cx.now + RESTART;
         self.verifier = Verifier::Challenged { challenge, tries: tries + 1, repeat_at };
         self.queue(CHAP, packet, cx);
@@ -297,7 +299,7 @@ impl Authentication {
     fn take_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         // RFC 1994 §4.1: a lost answer is repeated.
         if self.verifier == Verifier::Verified(Method::Chap) {
-            self.queue(CHAP, packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
+            self.queue(CHAP, control_packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
             return true;
         }
         let Verifier::Challenged { challenge, .. } = self.verifier else { return false };
@@ -315,7 +317,7 @@ impl Authentication {
 
     fn take_password(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         if self.verifier == Verifier::Verified(Method::Pap) {
-            self.queue(PAP, packet::emit(pap::ACK, packet.identifier, &[0]), cx);
+            self.queue(PAP, control_packet::emit(pap::ACK, packet.identifier, &[0]), cx);
             return true;
         }
         let Verifier::Waiting { .. } = self.verifier else { return false };
@@ -335,7 +337,7 @@ impl Authentication {
             (Method::Chap, true) => (CHAP, chap::SUCCESS, &[][..]),
             (Method::Chap, false) => (CHAP, chap::FAILURE, &[][..]),
         };
-        self.queue(protocol, packet::emit(code, identifier, data), cx);
+        self.queue(protocol, control_packet::emit(code, identifier, data), cx);
         if is_right {
             self.verifier = Verifier::Verified(method);
         } else {
@@ -448,52 +450,52 @@ mod tests {
     }
 
     /// Returns two ends: one that authenticates, and one that verifies.
-    fn ends(method: Method, secret: &str, lab: &mut TestContext) -> [Authentication; 2] {
+    fn ends(method: Method, secret: &str, context: &mut TestContext) -> [Authentication; 2] {
         let mut prover = Authentication::new(Some(credentials(secret)), Vec::new());
         let mut verifier = Authentication::new(None, Vec::from([credentials("right")]));
-        prover.start(Some(method), None, &mut lab.cx());
-        verifier.start(None, Some(method), &mut lab.cx());
+        prover.start(Some(method), None, &mut context.cx());
+        verifier.start(None, Some(method), &mut context.cx());
         [prover, verifier]
     }
 
-    fn exchange([a, b]: &mut [Authentication; 2], lab: &mut TestContext) {
+    fn exchange([a, b]: &mut [Authentication; 2], context: &mut TestContext) {
         while a.has_output() || b.has_output() {
             if let Some((protocol, packet)) = a.transmit() {
-                b.receive(protocol, &packet, &mut lab.cx());
+                b.receive(protocol, &packet, &mut context.cx());
             }
             if let Some((protocol, packet)) = b.transmit() {
-                a.receive(protocol, &packet, &mut lab.cx());
+                a.receive(protocol, &packet, &mut context.cx());
             }
         }
     }
 
     #[test]
-    fn the_right_password_is_accepted_in_clear() {
-        let mut lab = TestContext::default();
-        let mut ends = ends(Method::Pap, "right", &mut lab);
-        let (protocol, said) = ends[0].transmit().unwrap();
-        assert_eq!((protocol, &said[4..]), (PAP, &b"\x05guest\x05right"[..]));
-        ends[1].receive(protocol, &said, &mut lab.cx());
-        exchange(&mut ends, &mut lab);
+    fn the_right_password_is_accepted_in_plaintext() {
+        let mut context = TestContext::default();
+        let mut ends = ends(Method::Pap, "right", &mut context);
+        let (protocol, attempt) = ends[0].transmit().unwrap();
+        assert_eq!((protocol, &attempt[4..]), (PAP, &b"\x05guest\x05right"[..]));
+        ends[1].receive(protocol, &attempt, &mut context.cx());
+        exchange(&mut ends, &mut context);
         assert!(ends.iter().all(|end| end.is_done() && end.deadline().is_none()));
     }
 
     #[test]
-    fn the_right_secret_answers_the_challenge_without_being_said() {
-        let mut lab = TestContext::default();
-        let mut ends = ends(Method::Chap, "right", &mut lab);
-        exchange(&mut ends, &mut lab);
+    fn the_right_secret_answers_the_challenge_without_being_sent() {
+        let mut context = TestContext::default();
+        let mut ends = ends(Method::Chap, "right", &mut context);
+        exchange(&mut ends, &mut context);
         assert!(ends.iter().all(Authentication::is_done));
     }
 
     #[test]
     fn a_wrong_secret_fails_at_both_ends() {
         for method in [Method::Pap, Method::Chap] {
-            let mut lab = TestContext::default();
-            let mut ends = ends(method, "wrong", &mut lab);
-            exchange(&mut ends, &mut lab);
+            let mut context = TestContext::default();
+            let mut ends = ends(method, "wrong", &mut context);
+            exchange(&mut ends, &mut context);
             assert!(ends.iter().all(Authentication::has_failed), "{method:?}");
-            assert_eq!(lab.counted(Counter::PppAuthenticationsFailed), 2);
+            assert_eq!(context.counted(Counter::PppAuthenticationsFailed), 2);
         }
     }
 
@@ -504,51 +506,51 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_that_nobody_answers_is_repeated_and_then_fails() {
-        let mut lab = TestContext::default();
-        let [mut prover, mut verifier] = ends(Method::Pap, "right", &mut lab);
-        for said in 1..=TRIES_MAX {
-            assert!(prover.transmit().is_some(), "{said}");
-            lab.now = prover.deadline().unwrap();
-            prover.timeout(&mut lab.cx());
+    fn an_unanswered_proof_is_repeated_and_then_fails() {
+        let mut context = TestContext::default();
+        let [mut prover, mut verifier] = ends(Method::Pap, "right", &mut context);
+        for attempt in 1..=TRIES_MAX {
+            assert!(prover.transmit().is_some(), "{attempt}");
+            context.now = prover.deadline().unwrap();
+            prover.timeout(&mut context.cx());
         }
         assert!(prover.has_failed() && !prover.has_output());
-        lab.now = lab.now + PATIENCE;
-        verifier.timeout(&mut lab.cx());
+        context.now = context.now + AUTH_TIMEOUT;
+        verifier.timeout(&mut context.cx());
         assert!(verifier.has_failed());
     }
 
     #[test]
     fn a_challenge_is_repeated_and_any_copy_may_be_answered() {
-        let mut lab = TestContext::default();
-        let mut ends = ends(Method::Chap, "right", &mut lab);
+        let mut context = TestContext::default();
+        let mut ends = ends(Method::Chap, "right", &mut context);
         let first = ends[1].transmit().unwrap();
-        lab.advance(RESTART);
-        ends[1].timeout(&mut lab.cx());
+        context.advance(RESTART);
+        ends[1].timeout(&mut context.cx());
         assert_eq!(ends[1].transmit().unwrap(), first);
-        ends[0].receive(CHAP, &first.1, &mut lab.cx());
-        exchange(&mut ends, &mut lab);
+        ends[0].receive(CHAP, &first.1, &mut context.cx());
+        exchange(&mut ends, &mut context);
         assert!(ends.iter().all(Authentication::is_done));
     }
 
     #[test]
     fn a_challenge_after_the_proof_is_answered_too() {
-        let mut lab = TestContext::default();
-        let mut ends = ends(Method::Chap, "right", &mut lab);
-        exchange(&mut ends, &mut lab);
-        ends[0].receive(CHAP, &[1, 77, 0, 6, 1, 9], &mut lab.cx());
+        let mut context = TestContext::default();
+        let mut ends = ends(Method::Chap, "right", &mut context);
+        exchange(&mut ends, &mut context);
+        ends[0].receive(CHAP, &[1, 77, 0, 6, 1, 9], &mut context.cx());
         assert_eq!(ends[0].transmit().unwrap().1[..2], [chap::RESPONSE, 77]);
         assert!(ends[0].is_done());
     }
 
     #[test]
     fn our_own_challenge_thrown_back_is_not_answered() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let own = Some(credentials("right"));
         let mut end = Authentication::new(own, Vec::from([credentials("right")]));
-        end.start(Some(Method::Chap), Some(Method::Chap), &mut lab.cx());
+        end.start(Some(Method::Chap), Some(Method::Chap), &mut context.cx());
         let (_, challenge) = end.transmit().unwrap();
-        end.receive(CHAP, &challenge, &mut lab.cx());
+        end.receive(CHAP, &challenge, &mut context.cx());
         assert!(!end.has_output());
     }
 
@@ -565,11 +567,11 @@ mod tests {
                 (any::<bool>(), 0..6_u8, 0..3_u8, prop::collection::vec(any::<u8>(), 0..40)), 0..20),
             method in prop_oneof![Just(Method::Pap), Just(Method::Chap)],
         ) {
-            let mut lab = TestContext::default();
-            let [_, mut end] = ends(method, "right", &mut lab);
+            let mut context = TestContext::default();
+            let [_, mut end] = ends(method, "right", &mut context);
             for (is_pap, code, identifier, data) in packets {
-                let packet = packet::emit(code, identifier, &data);
-                end.receive(if is_pap { PAP } else { CHAP }, &packet, &mut lab.cx());
+                let packet = control_packet::emit(code, identifier, &data);
+                end.receive(if is_pap { PAP } else { CHAP }, &packet, &mut context.cx());
             }
             prop_assert!(!end.is_done());
         }

@@ -27,7 +27,7 @@ const FCS_LEN: usize = 2;
 const OVERHEAD: usize = ADDRESS_AND_CONTROL.len() + 2 + FCS_LEN;
 
 const FCS_INITIAL: u16 = 0xFFFF;
-/// The check sequence over a valid frame including its own.
+/// The check sequence of a valid frame, computed over the frame including its check sequence field.
 const FCS_GOOD: u16 = 0xF0B8;
 
 const FCS_TABLE: [u16; 256] = fcs_table();
@@ -37,7 +37,8 @@ const fn fcs_table() -> [u16; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let (mut value, mut bit) = (byte as u16, 0);
+        let mut value = byte as u16;
+        let mut bit = 0;
         while bit < 8 {
             value = if value & 1 == 1 { value >> 1 ^ 0x8408 } else { value >> 1 };
             bit += 1;
@@ -264,10 +265,14 @@ mod tests {
     const MTU: usize = 60;
 
     /// Passes `line` to a deframer and returns the frames, and the number of lost ones.
-    fn frames(line: &[u8], accm: u32, lab: &mut TestContext) -> (Vec<(u16, Vec<u8>)>, usize) {
-        let (mut deframer, mut pool) = (Deframer::default(), Pool::new(1, MTU));
-        let (mut input, mut frames, mut lost) = (line, Vec::new(), 0);
-        while let Some(arrived) = deframer.receive(&mut input, MTU, accm, &mut pool, &mut lab.cx())
+    fn frames(line: &[u8], accm: u32, context: &mut TestContext) -> (Vec<(u16, Vec<u8>)>, usize) {
+        let mut deframer = Deframer::default();
+        let mut pool = Pool::new(1, MTU);
+        let mut input = line;
+        let mut frames = Vec::new();
+        let mut lost = 0;
+        while let Some(arrived) =
+            deframer.receive(&mut input, MTU, accm, &mut pool, &mut context.cx())
         {
             match arrived {
                 Arrived::Frame(protocol, packet) => {
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_agreed_to_be_left_out_is_left_out() {
+    fn agreed_fields_are_omitted() {
         let format = Format { accm: 0, omits_address: true, omits_zero: true };
         let mut line = Vec::new();
         format.encode(0x21, &[0x45, 1], &mut line);
@@ -309,36 +314,40 @@ mod tests {
 
     #[test]
     fn control_characters_of_the_map_are_dropped_where_the_line_put_them_in() {
-        let (mut line, mut lab) = (Vec::new(), TestContext::default());
+        let mut line = Vec::new();
+        let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
         let noisy: Vec<u8> = line.iter().flat_map(|byte| [0x11, *byte]).collect();
         let expected = (Vec::from([(0x21, b"data".to_vec())]), 0);
-        assert_eq!(frames(&noisy, ACCM_DEFAULT, &mut lab), expected);
-        assert_eq!(frames(&noisy, 0, &mut lab).1, 1);
+        assert_eq!(frames(&noisy, ACCM_DEFAULT, &mut context), expected);
+        assert_eq!(frames(&noisy, 0, &mut context).1, 1);
     }
 
     #[test]
     fn a_damaged_short_long_or_given_up_frame_is_counted_as_what_it_is() {
-        let (mut line, mut lab) = (Vec::new(), TestContext::default());
+        let mut line = Vec::new();
+        let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
         line[2] ^= 4;
         line.extend([0xFF, 0x03, FLAG]);
         line.extend([0xFF, ESCAPE, FLAG]);
         line.extend([b'x'; MTU + OVERHEAD + 1]);
         line.extend([FLAG, FLAG]);
-        assert_eq!(frames(&line, 0, &mut lab), (Vec::new(), 4));
-        assert_eq!(lab.counted(Counter::PppCheckErrors), 1);
-        assert_eq!(lab.counted(Counter::PppFramesShort), 2);
-        assert_eq!(lab.counted(Counter::LinkPacketsTooLong), 1);
+        assert_eq!(frames(&line, 0, &mut context), (Vec::new(), 4));
+        assert_eq!(context.counted(Counter::PppCheckErrors), 1);
+        assert_eq!(context.counted(Counter::PppFramesShort), 2);
+        assert_eq!(context.counted(Counter::LinkPacketsTooLong), 1);
     }
 
     #[test]
     fn without_a_buffer_a_frame_is_lost_up_to_its_flag() {
-        let (mut line, mut lab) = (Vec::new(), TestContext::default());
+        let mut line = Vec::new();
+        let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
-        let (mut deframer, mut pool, mut input) =
-            (Deframer::default(), Pool::new(0, MTU), &line[..]);
-        let arrived = deframer.receive(&mut input, MTU, 0, &mut pool, &mut lab.cx());
+        let mut deframer = Deframer::default();
+        let mut pool = Pool::new(0, MTU);
+        let mut input = &line[..];
+        let arrived = deframer.receive(&mut input, MTU, 0, &mut pool, &mut context.cx());
         assert!(matches!(arrived, Some(Arrived::Lost)) && input.is_empty());
     }
 
@@ -352,12 +361,13 @@ mod tests {
             omits: (bool, bool),
         ) {
             let format = Format { accm, omits_address: omits.0, omits_zero: omits.1 };
-            let (mut line, mut lab) = (Vec::new(), TestContext::default());
+            let mut line = Vec::new();
+            let mut context = TestContext::default();
             for (protocol, information) in &sent {
                 format.encode(*protocol, information, &mut line);
             }
             prop_assert!(!line.iter().any(|byte| is_mapped(*byte, accm)));
-            prop_assert_eq!(frames(&line, accm, &mut lab), (sent, 0));
+            prop_assert_eq!(frames(&line, accm, &mut context), (sent, 0));
         }
 
         #[test]
@@ -365,10 +375,11 @@ mod tests {
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(FLAG), Just(ESCAPE)], 0..300),
         ) {
-            let (mut line, mut lab) = (noise, TestContext::default());
+            let mut line = noise;
+            let mut context = TestContext::default();
             line.push(FLAG);
             Format::default().encode(0x21, b"clean", &mut line);
-            let (frames, _) = frames(&line, 0, &mut lab);
+            let (frames, _) = frames(&line, 0, &mut context);
             prop_assert_eq!(frames.last().unwrap(), &(0x21, b"clean".to_vec()));
         }
     }

@@ -4,8 +4,8 @@
 //! option of header compression describes the receiving capability of an end: its number of slots,
 //! and whether a segment may omit its slot number.
 
+use super::control_packet;
 use super::negotiation::{Options, Verdict};
-use super::packet;
 use crate::cx::Cx;
 use crate::link::vj;
 use alloc::vec::Vec;
@@ -32,32 +32,32 @@ pub(super) struct Compression {
 
 /// The options of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Terms {
-    /// Its address.
+pub(super) struct EndOptions {
+    /// IPv4 address of the end.
     pub(super) address: Option<Ipv4Addr>,
-    /// The headers that it can decompress.
+    /// Compressed headers that the end can receive.
     pub(super) compression: Option<Compression>,
-    /// The name servers that it requests, or knows after the negotiation.
+    /// The name servers that the end requests, or knows after the negotiation.
     pub(super) name_servers: [Option<Ipv4Addr>; 2],
 }
 
 /// The options that IPCP negotiates.
 #[derive(Debug, Default)]
 pub(super) struct IpcpOptions {
-    wish: Terms,
+    desired: EndOptions,
     /// The address that the peer must take; `None` to allow any.
     peer_address: Option<Ipv4Addr>,
-    /// The address given to a peer that requests one and may have any.
+    /// The address given to a peer that requests one, if `peer_address` is `None`.
     spare_address: Option<Ipv4Addr>,
     /// The options of this end's current request.
-    pub(super) ours: Terms,
+    pub(super) ours: EndOptions,
     /// The options accepted of the peer.
-    pub(super) theirs: Terms,
-    judged: Terms,
+    pub(super) theirs: EndOptions,
+    proposed: EndOptions,
 }
 
 impl IpcpOptions {
-    /// Returns the options of an end with this address, or of one that has to request it.
+    /// Returns the options of an end with `address`, or of an end that has to request its address.
     pub(super) fn new(
         address: Option<Ipv4Addr>,
         peer_address: Option<Ipv4Addr>,
@@ -67,16 +67,16 @@ impl IpcpOptions {
     ) -> Self {
         let compression =
             compresses.then_some(Compression { slots: vj::SLOTS_MAX, may_omit_slot: true });
-        let wish = Terms {
+        let desired = EndOptions {
             address: Some(address.unwrap_or(Ipv4Addr::UNSPECIFIED)),
             compression,
             name_servers: [wants_name_servers.then_some(Ipv4Addr::UNSPECIFIED); 2],
         };
-        Self { wish, peer_address, spare_address, ..Self::default() }
+        Self { desired, peer_address, spare_address, ..Self::default() }
     }
 
     fn judge_address(&mut self, address: Ipv4Addr) -> Verdict {
-        self.judged.address = Some(address);
+        self.proposed.address = Some(address);
         let asks = address.is_unspecified();
         match self.peer_address.or(self.spare_address.filter(|_| asks)) {
             Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
@@ -87,10 +87,10 @@ impl IpcpOptions {
     }
 
     fn judge_compression(&mut self, value: &[u8]) -> Verdict {
-        match (self.wish.compression, value) {
+        match (self.desired.compression, value) {
             (Some(_), &[high, low, max_slot, omits]) if [high, low] == VAN_JACOBSON => {
                 let slots = max_slot.saturating_add(1).min(vj::SLOTS_MAX);
-                self.judged.compression = Some(Compression { slots, may_omit_slot: omits != 0 });
+                self.proposed.compression = Some(Compression { slots, may_omit_slot: omits != 0 });
                 Verdict::Ack
             }
             (Some(ours), _) => Verdict::Nak(ours.option().to_vec()),
@@ -109,7 +109,7 @@ impl Compression {
 impl Options for IpcpOptions {
     fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
         if let Some(compression) = self.ours.compression {
-            packet::put_option(kind::COMPRESSION, &compression.option(), options);
+            control_packet::put_option(kind::COMPRESSION, &compression.option(), options);
         }
         let [first, second] = self.ours.name_servers;
         let addresses = [
@@ -119,13 +119,13 @@ impl Options for IpcpOptions {
         ];
         for (kind, address) in addresses {
             if let Some(address) = address {
-                packet::put_option(kind, &address.octets(), options);
+                control_packet::put_option(kind, &address.octets(), options);
             }
         }
     }
 
     fn begin(&mut self) {
-        self.judged = Terms::default();
+        self.proposed = EndOptions::default();
     }
 
     fn judge(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
@@ -138,7 +138,7 @@ impl Options for IpcpOptions {
     }
 
     fn accept(&mut self) {
-        self.theirs = self.judged;
+        self.theirs = self.proposed;
     }
 
     fn take_nak(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) {
@@ -146,7 +146,7 @@ impl Options for IpcpOptions {
         let [first, second] = &mut self.ours.name_servers;
         let field = match kind {
             // The peer must not change a configured address.
-            kind::ADDRESS if self.wish.address == Some(Ipv4Addr::UNSPECIFIED) => {
+            kind::ADDRESS if self.desired.address == Some(Ipv4Addr::UNSPECIFIED) => {
                 &mut self.ours.address
             }
             kind::NAME_SERVER => first,
@@ -171,8 +171,8 @@ impl Options for IpcpOptions {
     }
 
     fn restart(&mut self, _cx: &mut Cx<'_>) {
-        self.ours = self.wish;
-        self.theirs = Terms::default();
+        self.ours = self.desired;
+        self.theirs = EndOptions::default();
     }
 }
 
@@ -191,7 +191,7 @@ impl IpcpOptions {
     /// Returns the local address: the negotiated one, or the configured one if the peer rejects the
     /// option.
     pub(super) fn address(&self) -> Option<Ipv4Addr> {
-        self.ours.address.or(self.wish.address).filter(|address| !address.is_unspecified())
+        self.ours.address.or(self.desired.address).filter(|address| !address.is_unspecified())
     }
 }
 
@@ -203,19 +203,19 @@ mod tests {
     const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const SPARE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-    fn options(address: Option<Ipv4Addr>, lab: &mut TestContext) -> IpcpOptions {
+    fn options(address: Option<Ipv4Addr>, context: &mut TestContext) -> IpcpOptions {
         let mut options = IpcpOptions::new(address, None, Some(SPARE), true, true);
-        options.restart(&mut lab.cx());
+        options.restart(&mut context.cx());
         options.begin();
         options
     }
 
     #[test]
     fn an_end_without_an_address_takes_the_one_it_is_named_and_the_name_servers() {
-        let mut lab = TestContext::default();
-        let mut options = options(None, &mut lab);
-        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
-        options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut lab.cx());
+        let mut context = TestContext::default();
+        let mut options = options(None, &mut context);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
+        options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut context.cx());
         options.take_reject(kind::SECOND_NAME_SERVER);
         assert_eq!(options.address(), Some(Ipv4Addr::new(10, 0, 0, 7)));
         let server = Some(Ipv4Addr::new(10, 0, 0, 8));
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn an_address_of_our_own_is_not_for_the_other_end_to_change() {
-        let mut lab = TestContext::default();
-        let mut options = options(Some(OURS), &mut lab);
-        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
+        let mut context = TestContext::default();
+        let mut options = options(Some(OURS), &mut context);
+        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
         assert_eq!(options.address(), Some(OURS));
         options.take_reject(kind::ADDRESS);
         assert_eq!(options.address(), Some(OURS));
@@ -234,35 +234,35 @@ mod tests {
 
     #[test]
     fn an_end_that_asks_is_named_the_spare_address_and_any_other_is_accepted() {
-        let mut lab = TestContext::default();
-        let mut options = options(Some(OURS), &mut lab);
+        let mut context = TestContext::default();
+        let mut options = options(Some(OURS), &mut context);
         let named = Verdict::Nak(SPARE.octets().to_vec());
-        assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut lab.cx()), named);
-        assert_eq!(options.judge(kind::ADDRESS, &[9, 9, 9, 9], &mut lab.cx()), Verdict::Ack);
-        assert_eq!(options.judge(1, &[0; 8], &mut lab.cx()), Verdict::Reject);
+        assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut context.cx()), named);
+        assert_eq!(options.judge(kind::ADDRESS, &[9, 9, 9, 9], &mut context.cx()), Verdict::Ack);
+        assert_eq!(options.judge(1, &[0; 8], &mut context.cx()), Verdict::Reject);
     }
 
     #[test]
     fn compression_is_agreed_on_for_no_more_slots_than_both_ends_have() {
-        let mut lab = TestContext::default();
-        let mut options = options(Some(OURS), &mut lab);
-        let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut lab.cx());
+        let mut context = TestContext::default();
+        let mut options = options(Some(OURS), &mut context);
+        let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut context.cx());
         options.accept();
         let few = Compression { slots: 4, may_omit_slot: false };
         assert_eq!((verdict, options.theirs.compression), (Verdict::Ack, Some(few)));
-        options.take_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut lab.cx());
+        options.take_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut context.cx());
         let ours = Compression { slots: vj::SLOTS_MAX, may_omit_slot: false };
         assert_eq!(options.ours.compression, Some(ours));
     }
 
     #[test]
     fn another_compression_is_answered_by_ours_and_one_that_is_named_to_us_is_none() {
-        let mut lab = TestContext::default();
-        let mut options = options(Some(OURS), &mut lab);
+        let mut context = TestContext::default();
+        let mut options = options(Some(OURS), &mut context);
         let other = [0x00, 0x61, 0, 0, 0, 0];
         let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
-        assert_eq!(options.judge(kind::COMPRESSION, &other, &mut lab.cx()), named);
-        options.take_nak(kind::COMPRESSION, &other, &mut lab.cx());
+        assert_eq!(options.judge(kind::COMPRESSION, &other, &mut context.cx()), named);
+        options.take_nak(kind::COMPRESSION, &other, &mut context.cx());
         assert_eq!(options.ours.compression, None);
     }
 }

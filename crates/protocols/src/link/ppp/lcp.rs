@@ -1,5 +1,5 @@
 //! LCP, the link control protocol (RFC 1661 §5, §6; RFC 1662 §7): it negotiates the properties of
-//! the link, and checks that the peer is still there.
+//! the link, and checks that the peer still answers.
 //!
 //! Both ends announce their receiving capabilities: the maximum length of the information (MRU),
 //! the control characters that must be escaped, whether address, control and a zero of the protocol
@@ -11,9 +11,9 @@
 //! unanswered ones end the link, because the line below may not report that it is gone.
 
 use super::auth::Method;
+use super::control_packet::{self, Code, Packet};
 use super::framing::{ACCM_DEFAULT, Format};
 use super::negotiation::{Negotiation, Options, Verdict};
-use super::packet::{self, Code, Packet};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
@@ -25,8 +25,8 @@ pub(super) const MRU_DEFAULT: u16 = 1500;
 const MRU_MIN: u16 = 68;
 /// Number of consecutive unanswered echoes that end the link.
 pub(super) const ECHOES_LOST_MAX: u32 = 4;
-/// Number of signs of a loop that end the link. Two ends that draw the same number by coincidence
-/// recover by drawing again.
+/// Number of signs of a loop that end the link. Two ends that draw the same magic number by
+/// coincidence recover by drawing again.
 const LOOPS_MAX: u32 = 3;
 
 mod kind {
@@ -40,18 +40,18 @@ mod kind {
 
 /// The options of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
-    /// The maximum length of the information that it receives.
+pub(super) struct EndOptions {
+    /// The maximum length of the information that the end receives.
     pub(super) mru: u16,
-    /// The format of frames to it.
+    /// The format of frames to the end.
     pub(super) format: Format,
-    /// The authentication that it requires of the peer.
+    /// The authentication that the end requires of the peer.
     pub(super) authentication: Option<Method>,
-    /// Its magic number; 0 if it has none.
+    /// Magic number of the end; 0 if it has none.
     pub(super) magic: u32,
 }
 
-impl Default for Terms {
+impl Default for EndOptions {
     fn default() -> Self {
         Self { mru: MRU_DEFAULT, format: Format::default(), authentication: None, magic: 0 }
     }
@@ -61,12 +61,12 @@ impl Default for Terms {
 #[derive(Debug, Default)]
 pub(super) struct LcpOptions {
     /// The preferred options of this end.
-    wish: Terms,
+    desired: EndOptions,
     /// The options of this end's current request, after the peer's rejections.
-    pub(super) ours: Terms,
+    pub(super) ours: EndOptions,
     /// The options accepted of the peer.
-    pub(super) theirs: Terms,
-    judged: Terms,
+    pub(super) theirs: EndOptions,
+    proposed: EndOptions,
     /// Whether this end has credentials to authenticate, if required.
     can_authenticate: bool,
     /// Whether the peer refuses to authenticate.
@@ -84,68 +84,68 @@ impl LcpOptions {
 
 impl Options for LcpOptions {
     fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
-        let Terms { mru, format, authentication, magic } = self.ours;
+        let EndOptions { mru, format, authentication, magic } = self.ours;
         if mru != MRU_DEFAULT {
-            packet::put_option(kind::MRU, &mru.to_be_bytes(), options);
+            control_packet::put_option(kind::MRU, &mru.to_be_bytes(), options);
         }
         if format.accm != ACCM_DEFAULT {
-            packet::put_option(kind::ACCM, &format.accm.to_be_bytes(), options);
+            control_packet::put_option(kind::ACCM, &format.accm.to_be_bytes(), options);
         }
         if let Some(method) = authentication {
-            packet::put_option(kind::AUTHENTICATION, method.option(), options);
+            control_packet::put_option(kind::AUTHENTICATION, method.option(), options);
         }
         if magic != 0 {
-            packet::put_option(kind::MAGIC, &magic.to_be_bytes(), options);
+            control_packet::put_option(kind::MAGIC, &magic.to_be_bytes(), options);
         }
         if format.omits_zero {
-            packet::put_option(kind::OMIT_ZERO, &[], options);
+            control_packet::put_option(kind::OMIT_ZERO, &[], options);
         }
         if format.omits_address {
-            packet::put_option(kind::OMIT_ADDRESS, &[], options);
+            control_packet::put_option(kind::OMIT_ADDRESS, &[], options);
         }
     }
 
     fn begin(&mut self) {
-        self.judged = Terms::default();
+        self.proposed = EndOptions::default();
     }
 
     fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
         match (kind, value) {
             (kind::MRU, &[high, low]) => {
-                self.judged.mru = u16::from_be_bytes([high, low]);
-                if self.judged.mru < MRU_MIN {
+                self.proposed.mru = u16::from_be_bytes([high, low]);
+                if self.proposed.mru < MRU_MIN {
                     return Verdict::Nak(MRU_MIN.to_be_bytes().to_vec());
                 }
             }
             (kind::ACCM, &[a, b, c, d]) => {
-                self.judged.format.accm = u32::from_be_bytes([a, b, c, d]);
+                self.proposed.format.accm = u32::from_be_bytes([a, b, c, d]);
             }
             (kind::AUTHENTICATION, _) if !self.can_authenticate => return Verdict::Reject,
             (kind::AUTHENTICATION, value) => match Method::from_option(value) {
-                Some(method) => self.judged.authentication = Some(method),
+                Some(method) => self.proposed.authentication = Some(method),
                 None => return Verdict::Nak(Method::Chap.option().to_vec()),
             },
             (kind::MAGIC, &[a, b, c, d]) => {
-                self.judged.magic = u32::from_be_bytes([a, b, c, d]);
-                if self.judged.magic != 0 && self.judged.magic != self.ours.magic {
+                self.proposed.magic = u32::from_be_bytes([a, b, c, d]);
+                if self.proposed.magic != 0 && self.proposed.magic != self.ours.magic {
                     self.loops = 0;
                     return Verdict::Ack;
                 }
-                // RFC 1661 §6.4: the peer must draw another number.
-                if self.judged.magic != 0 {
+                // RFC 1661 §6.4: the peer must draw another magic number.
+                if self.proposed.magic != 0 {
                     self.notice_loop(cx);
                 }
                 return Verdict::Nak(draw_magic(cx).to_be_bytes().to_vec());
             }
-            (kind::OMIT_ZERO, []) => self.judged.format.omits_zero = true,
-            (kind::OMIT_ADDRESS, []) => self.judged.format.omits_address = true,
+            (kind::OMIT_ZERO, []) => self.proposed.format.omits_zero = true,
+            (kind::OMIT_ADDRESS, []) => self.proposed.format.omits_address = true,
             _ => return Verdict::Reject,
         }
         Verdict::Ack
     }
 
     fn accept(&mut self) {
-        self.theirs = self.judged;
+        self.theirs = self.proposed;
     }
 
     fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
@@ -153,7 +153,7 @@ impl Options for LcpOptions {
             // Limited by the local buffers.
             (kind::MRU, &[high, low]) => {
                 let better = u16::from_be_bytes([high, low]);
-                self.ours.mru = better.clamp(MRU_MIN.min(self.wish.mru), self.wish.mru);
+                self.ours.mru = better.clamp(MRU_MIN.min(self.desired.mru), self.desired.mru);
             }
             (kind::ACCM, &[a, b, c, d]) => {
                 self.ours.format.accm |= u32::from_be_bytes([a, b, c, d]);
@@ -184,16 +184,18 @@ impl Options for LcpOptions {
     }
 
     fn restart(&mut self, cx: &mut Cx<'_>) {
-        self.ours = Terms { magic: draw_magic(cx), ..self.wish };
-        (self.theirs, self.loops, self.is_authentication_refused) = (Terms::default(), 0, false);
+        self.ours = EndOptions { magic: draw_magic(cx), ..self.desired };
+        self.theirs = EndOptions::default();
+        self.loops = 0;
+        self.is_authentication_refused = false;
     }
 }
 
 fn draw_magic(cx: &mut Cx<'_>) -> u32 {
-    cx.chance.next_u32().max(1)
+    cx.rng.next_u32().max(1)
 }
 
-/// LCP: its negotiation, and the echoes after that.
+/// LCP: its negotiation, and the echo requests while the link is up.
 #[derive(Debug)]
 pub(super) struct Lcp {
     /// The negotiation.
@@ -202,7 +204,7 @@ pub(super) struct Lcp {
     echo: Option<Echo>,
 }
 
-/// The echoes of a link that is up.
+/// State of the echo requests while the link is up.
 #[derive(Clone, Copy, Debug)]
 struct Echo {
     next_at: Instant,
@@ -219,13 +221,13 @@ pub(super) enum Meaning {
 }
 
 impl Lcp {
-    /// Returns the LCP of an end with the preferred options `wish`.
+    /// Returns the LCP of an end with the preferred options `desired`.
     pub(super) fn new(
-        wish: Terms,
+        desired: EndOptions,
         can_authenticate: bool,
         echo_interval: Option<Duration>,
     ) -> Self {
-        let options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
+        let options = LcpOptions { desired, can_authenticate, ..LcpOptions::default() };
         Self { negotiation: Negotiation::new(options), echo_interval, echo: None }
     }
 
@@ -259,7 +261,8 @@ impl Lcp {
             return self.negotiation.options.notice_loop(cx);
         }
         let ours = self.negotiation.options.ours.magic.to_be_bytes();
-        let answer = packet::emit(Code::ECHO_REPLY, packet.identifier, &[&ours, data].concat());
+        let answer =
+            control_packet::emit(Code::ECHO_REPLY, packet.identifier, &[&ours, data].concat());
         self.negotiation.echoed(packet, Some(answer), cx);
     }
 
@@ -286,7 +289,7 @@ impl Lcp {
             return;
         }
         let mru = usize::from(self.negotiation.options.theirs.mru);
-        let room = mru.saturating_sub(packet::HEADER_LEN + 2);
+        let room = mru.saturating_sub(control_packet::HEADER_LEN + 2);
         let quoted = data.get(..room).unwrap_or(data);
         let information = [&protocol.to_be_bytes(), quoted].concat();
         self.negotiation.send(Code::PROTOCOL_REJECT, &information, cx);
@@ -349,32 +352,36 @@ mod tests {
     use super::*;
     use crate::cx::testing::TestContext;
 
-    fn options(wish: Terms, can_authenticate: bool, lab: &mut TestContext) -> LcpOptions {
-        let mut options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
-        options.restart(&mut lab.cx());
+    fn options(
+        desired: EndOptions,
+        can_authenticate: bool,
+        context: &mut TestContext,
+    ) -> LcpOptions {
+        let mut options = LcpOptions { desired, can_authenticate, ..LcpOptions::default() };
+        options.restart(&mut context.cx());
         options.begin();
         options
     }
 
-    fn requested(options: &mut LcpOptions, lab: &mut TestContext) -> Vec<u8> {
+    fn requested(options: &mut LcpOptions, context: &mut TestContext) -> Vec<u8> {
         let mut request = Vec::new();
-        options.request(&mut request, &mut lab.cx());
+        options.request(&mut request, &mut context.cx());
         request
     }
 
     #[test]
-    fn what_is_the_default_is_not_asked_for() {
-        let mut lab = TestContext::default();
-        let mut options = options(Terms::default(), false, &mut lab);
-        let request = requested(&mut options, &mut lab);
+    fn default_options_are_not_requested() {
+        let mut context = TestContext::default();
+        let mut options = options(EndOptions::default(), false, &mut context);
+        let request = requested(&mut options, &mut context);
         assert_eq!((request.len(), request[0]), (6, kind::MAGIC));
     }
 
     #[test]
     fn options_are_accepted_corrected_or_rejected_by_what_they_are() {
-        let mut lab = TestContext::default();
-        let mut options = options(Terms::default(), true, &mut lab);
-        let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut lab.cx());
+        let mut context = TestContext::default();
+        let mut options = options(EndOptions::default(), true, &mut context);
+        let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut context.cx());
         assert_eq!(judge(kind::MRU, &[2, 0]), Verdict::Ack);
         assert_eq!(judge(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
         assert_eq!(judge(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
@@ -390,44 +397,45 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_prove_anything_rejects_every_question_for_it() {
-        let mut lab = TestContext::default();
-        let mut options = options(Terms::default(), false, &mut lab);
-        let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut lab.cx());
+    fn an_end_without_credentials_rejects_every_authentication_request() {
+        let mut context = TestContext::default();
+        let mut options = options(EndOptions::default(), false, &mut context);
+        let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut context.cx());
         assert_eq!(verdict, Verdict::Reject);
     }
 
     #[test]
     fn a_nak_makes_the_wish_no_larger_and_the_map_no_smaller() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let format = Format { accm: 1, ..Format::default() };
-        let wish = Terms { mru: 576, format, ..Terms::default() };
-        let mut options = options(wish, false, &mut lab);
+        let desired = EndOptions { mru: 576, format, ..EndOptions::default() };
+        let mut options = options(desired, false, &mut context);
         let before = options.ours.magic;
-        options.take_nak(kind::MRU, &[5, 220], &mut lab.cx());
-        options.take_nak(kind::ACCM, &[0, 0, 0, 2], &mut lab.cx());
-        options.take_nak(kind::MAGIC, &[1, 2, 3, 4], &mut lab.cx());
+        options.take_nak(kind::MRU, &[5, 220], &mut context.cx());
+        options.take_nak(kind::ACCM, &[0, 0, 0, 2], &mut context.cx());
+        options.take_nak(kind::MAGIC, &[1, 2, 3, 4], &mut context.cx());
         assert_eq!((options.ours.mru, options.ours.format.accm), (576, 3));
         assert_ne!(options.ours.magic, before);
     }
 
     #[test]
     fn a_rejected_option_is_not_asked_for_again() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let format = Format { accm: 0, omits_address: true, omits_zero: true };
-        let mut options = options(Terms { mru: 576, format, ..Terms::default() }, false, &mut lab);
+        let mut options =
+            options(EndOptions { mru: 576, format, ..EndOptions::default() }, false, &mut context);
         let kinds = [kind::MRU, kind::ACCM, kind::MAGIC, kind::OMIT_ZERO, kind::OMIT_ADDRESS];
         kinds.into_iter().for_each(|kind| options.take_reject(kind));
-        assert_eq!(requested(&mut options, &mut lab), []);
+        assert_eq!(requested(&mut options, &mut context), []);
         assert!(!options.is_authentication_refused);
     }
 
     #[test]
     fn a_demand_is_not_weakened_by_the_other_end() {
-        let mut lab = TestContext::default();
-        let wish = Terms { authentication: Some(Method::Chap), ..Terms::default() };
-        let mut options = options(wish, false, &mut lab);
-        options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut lab.cx());
+        let mut context = TestContext::default();
+        let desired = EndOptions { authentication: Some(Method::Chap), ..EndOptions::default() };
+        let mut options = options(desired, false, &mut context);
+        options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut context.cx());
         assert_eq!(options.ours.authentication, Some(Method::Chap));
         assert!(options.is_authentication_refused);
     }

@@ -26,25 +26,25 @@
 //! implemented: link quality reports, callback, multilink, compression of data, and FCS of 32 bits.
 
 mod auth;
+mod control_packet;
 mod framing;
 mod ipcp;
 mod ipv6cp;
 mod lcp;
 mod negotiation;
-mod packet;
 
 #[cfg(test)]
 mod tests;
 
-pub use auth::{Credentials, Demand, Method};
+pub use auth::{Credentials, Method, RequiredAuthentication};
 pub use framing::{ACCM_DEFAULT, ESCAPE, FLAG, FLIPPED};
 
 use self::auth::Authentication;
 use self::framing::{Arrived, Deframer, Format};
 use self::ipcp::IpcpOptions;
 use self::ipv6cp::Ipv6cpOptions;
-use self::lcp::{Lcp, Meaning, Terms};
-use self::negotiation::{Event as Drive, Negotiation, News};
+use self::lcp::{EndOptions, Lcp, Meaning};
+use self::negotiation::{Event as Drive, Negotiation, NegotiationEvent};
 use super::queue::{OutputQueue, UsedQueue};
 use super::vj::{self, Compressor, Decompressor};
 use super::{Event, QUEUE_LIMIT, charged};
@@ -73,9 +73,9 @@ const IDLE: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// The local IPv4 address; `None` to request one from the peer.
     pub address: Option<Ipv4Addr>,
-    /// The address that the peer must take; `None` to let it have its own.
+    /// The address that the peer must take; `None` to let the peer have its own.
     pub peer_address: Option<Ipv4Addr>,
-    /// The address given to a peer that requests one and may have any.
+    /// The address given to a peer that requests one, if `peer_address` is `None`.
     pub spare_address: Option<Ipv4Addr>,
     /// Whether headers may be compressed, in both directions.
     pub compresses_headers: bool,
@@ -86,7 +86,7 @@ pub struct Settings {
     /// The credentials of this end, in case the peer requires authentication.
     pub credentials: Option<Credentials>,
     /// The authentication required of the peer.
-    pub demand: Option<Demand>,
+    pub demand: Option<RequiredAuthentication>,
     /// The control characters that the peer must escape; none on a line of eight clean bits.
     pub accm: u32,
     /// Interval of echo requests; `None` to send none.
@@ -128,10 +128,10 @@ pub enum Phase {
 
 /// Reasons why a line has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// This end closed it.
+pub enum CloseReason {
+    /// This end closed the line.
     Closed,
-    /// The peer closed it.
+    /// The peer closed the line.
     PeerClosed,
     /// The peer did not answer, or no agreement was found.
     NotEstablished,
@@ -149,7 +149,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct Ppp {
     phase: Phase,
-    ending: Option<Ending>,
+    close_reason: Option<CloseReason>,
     deframer: Deframer,
     line: Line,
     lcp: Lcp,
@@ -164,12 +164,12 @@ pub struct Ppp {
     decompressor: Option<Decompressor>,
     used: UsedQueue,
     output: OutputQueue,
-    fresh: Fresh,
+    fresh: PendingEvents,
 }
 
 /// Events that have not been taken yet: only the last of each kind is kept.
 #[derive(Debug, Default)]
-struct Fresh {
+struct PendingEvents {
     is_network_up: Option<bool>,
     address: Option<Ipv4Addr>,
     interface_identifier: Option<u64>,
@@ -177,12 +177,12 @@ struct Fresh {
 
 /// How the next datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum SendDecision {
     Ipv4,
     Ipv6,
-    /// Its protocol may still open, or there is no datagram.
+    /// There is no datagram, or its protocol may still open.
     Waits,
-    /// Its protocol will not open.
+    /// The protocol of the datagram will not open.
     Shut,
 }
 
@@ -191,7 +191,7 @@ enum Way {
 struct Line {
     encoded: Vec<u8>,
     position: usize,
-    /// The datagram in it, if it carries one.
+    /// The datagram in the frame, if the frame carries one.
     packet: Option<Packet>,
     is_active: bool,
     /// Time at which the last frame was completely sent.
@@ -212,7 +212,7 @@ impl Ppp {
             settings.demand.map(|demand| (demand.method, demand.accepted)).unzip();
         let format = Format { accm: settings.accm, omits_address: true, omits_zero: true };
         let mru = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let wish = Terms { mru, format, authentication: method, magic: 0 };
+        let desired = EndOptions { mru, format, authentication: method, magic: 0 };
         let can_authenticate = settings.credentials.is_some();
         let ipcp = IpcpOptions::new(
             settings.address,
@@ -223,10 +223,10 @@ impl Ppp {
         );
         Self {
             phase: Phase::Dead,
-            ending: None,
+            close_reason: None,
             deframer: Deframer::default(),
             line: Line::default(),
-            lcp: Lcp::new(wish, can_authenticate, settings.echo_interval),
+            lcp: Lcp::new(desired, can_authenticate, settings.echo_interval),
             authentication: Authentication::new(settings.credentials, accepted.unwrap_or_default()),
             ipcp: Negotiation::new(ipcp),
             ipv6cp: Negotiation::new(Ipv6cpOptions::default()),
@@ -236,7 +236,7 @@ impl Ppp {
             decompressor: None,
             used: UsedQueue::new(limit),
             output: OutputQueue::new(mtu, limit),
-            fresh: Fresh::default(),
+            fresh: PendingEvents::default(),
         }
     }
 
@@ -246,8 +246,9 @@ impl Ppp {
             if self.phase != Phase::Dead {
                 return;
             }
-            (self.phase, self.ending) = (Phase::Establish, None);
-            // After an end without a hang-up the layer below is still up.
+            self.phase = Phase::Establish;
+            self.close_reason = None;
+            // If the line has ended without a hang-up, the layer below is still up.
             for event in [Drive::Down, Drive::Open, Drive::Up] {
                 self.lcp.negotiation.drive(event, cx);
             }
@@ -255,10 +256,10 @@ impl Ppp {
         });
     }
 
-    /// Closes the line: terminates the link, and enters [`Phase::Dead`] when that was answered, or
-    /// has timed out.
+    /// Closes the line: terminates the link, and enters [`Phase::Dead`] when the termination was
+    /// answered, or has timed out.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
-        charged(cx, |cx| self.end(Ending::Closed, cx));
+        charged(cx, |cx| self.end(CloseReason::Closed, cx));
     }
 
     /// Returns the phase of the line.
@@ -269,8 +270,8 @@ impl Ppp {
 
     /// Returns why the line has ended, or is ending.
     #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
-        self.ending
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.close_reason
     }
 
     /// Returns whether IPv4 datagrams can be exchanged.
@@ -317,7 +318,7 @@ impl Ppp {
             let mut input = bytes;
             loop {
                 // A line that is not to be opened ignores its input.
-                if self.phase == Phase::Dead && self.ending.is_none() {
+                if self.phase == Phase::Dead && self.close_reason.is_none() {
                     return;
                 }
                 let accm = self.accm();
@@ -325,7 +326,7 @@ impl Ppp {
                 let Some(arrived) = arrived else { return };
                 match arrived {
                     Arrived::Frame(protocol, packet) => self.take(protocol, packet, pool, cx),
-                    Arrived::Lost => self.lose(),
+                    Arrived::Lost => self.packet_lost(),
                 }
                 self.follow(cx);
             }
@@ -338,9 +339,9 @@ impl Ppp {
         if negotiation.is_opened() { negotiation.options.ours.format.accm } else { ACCM_DEFAULT }
     }
 
-    fn lose(&mut self) {
+    fn packet_lost(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
-            decompressor.lose();
+            decompressor.packet_lost();
         }
     }
 
@@ -419,12 +420,12 @@ impl Ppp {
     /// Passes events between the protocols until there are none.
     fn follow(&mut self, cx: &mut Cx<'_>) {
         loop {
-            if let Some(news) = self.lcp.negotiation.news() {
-                self.on_lcp(news, cx);
-            } else if let Some(news) = self.ipcp.news() {
-                self.on_ipcp(news, cx);
-            } else if let Some(news) = self.ipv6cp.news() {
-                let is_up = news == News::Up && self.ipv6cp.options.ours != 0;
+            if let Some(event) = self.lcp.negotiation.next_event() {
+                self.on_lcp(event, cx);
+            } else if let Some(event) = self.ipcp.next_event() {
+                self.on_ipcp(event, cx);
+            } else if let Some(event) = self.ipv6cp.next_event() {
+                let is_up = event == NegotiationEvent::Up && self.ipv6cp.options.ours != 0;
                 self.fresh.interface_identifier = is_up.then_some(self.ipv6cp.options.ours);
             } else if self.phase == Phase::Authenticate && self.authentication.is_done() {
                 self.begin_network(cx);
@@ -434,52 +435,54 @@ impl Ppp {
         }
         let is_running = !matches!(self.phase, Phase::Dead | Phase::Terminate);
         if is_running && self.lcp.is_looped() {
-            self.end(Ending::LoopedBack, cx);
+            self.end(CloseReason::LoopedBack, cx);
         } else if is_running
             && (self.authentication.has_failed()
                 || self.lcp.negotiation.options.is_authentication_refused)
         {
-            self.end(Ending::AuthenticationFailed, cx);
+            self.end(CloseReason::AuthenticationFailed, cx);
         }
     }
 
-    /// Closes LCP because of `ending`, unless it is already terminating.
-    fn end(&mut self, ending: Ending, cx: &mut Cx<'_>) {
+    /// Closes LCP because of `close_reason`, unless it is already terminating.
+    fn end(&mut self, close_reason: CloseReason, cx: &mut Cx<'_>) {
         if matches!(self.phase, Phase::Dead | Phase::Terminate) {
             return;
         }
-        self.ending = Some(ending);
+        self.close_reason = Some(close_reason);
         self.phase = Phase::Terminate;
         self.lcp.negotiation.drive(Drive::Close, cx);
-        while let Some(news) = self.lcp.negotiation.news() {
-            self.on_lcp(news, cx);
+        while let Some(event) = self.lcp.negotiation.next_event() {
+            self.on_lcp(event, cx);
         }
     }
 
-    fn on_lcp(&mut self, news: News, cx: &mut Cx<'_>) {
-        match news {
-            News::Up => {
-                (self.phase, self.ending) = (Phase::Authenticate, None);
+    fn on_lcp(&mut self, event: NegotiationEvent, cx: &mut Cx<'_>) {
+        match event {
+            NegotiationEvent::Up => {
+                self.phase = Phase::Authenticate;
+                self.close_reason = None;
                 let options = &self.lcp.negotiation.options;
-                let (ours, theirs) = (options.ours, options.theirs);
+                let ours = options.ours;
+                let theirs = options.theirs;
                 self.output.set_mtu(self.mtu.min(usize::from(theirs.mru)));
                 self.lcp.went_up(cx);
                 self.authentication.start(theirs.authentication, ours.authentication, cx);
             }
-            News::Down => {
+            NegotiationEvent::Down => {
                 self.lcp.went_down();
                 self.authentication.went_down();
                 self.ipcp.drive(Drive::Down, cx);
                 self.ipv6cp.drive(Drive::Down, cx);
                 if self.lcp.negotiation.is_ending() {
-                    self.ending.get_or_insert(Ending::PeerClosed);
+                    self.close_reason.get_or_insert(CloseReason::PeerClosed);
                     self.phase = Phase::Terminate;
                 } else {
                     self.phase = Phase::Establish;
                 }
             }
-            News::Finished => {
-                self.ending.get_or_insert(Ending::NotEstablished);
+            NegotiationEvent::Finished => {
+                self.close_reason.get_or_insert(CloseReason::NotEstablished);
                 self.phase = Phase::Dead;
                 self.fail_output();
             }
@@ -498,9 +501,9 @@ impl Ppp {
         }
     }
 
-    fn on_ipcp(&mut self, news: News, cx: &mut Cx<'_>) {
-        match news {
-            News::Up => {
+    fn on_ipcp(&mut self, event: NegotiationEvent, cx: &mut Cx<'_>) {
+        match event {
+            NegotiationEvent::Up => {
                 let options = &self.ipcp.options;
                 self.compressor = options
                     .theirs
@@ -511,14 +514,15 @@ impl Ppp {
                 self.fresh.address = options.address();
                 self.fresh.is_network_up = Some(true);
             }
-            News::Down => {
-                (self.compressor, self.decompressor) = (None, None);
+            NegotiationEvent::Down => {
+                self.compressor = None;
+                self.decompressor = None;
                 self.fresh.address = None;
                 self.fresh.is_network_up = Some(false);
             }
-            News::Finished => {
+            NegotiationEvent::Finished => {
                 if self.phase == Phase::Network && !self.ipv6cp.is_opened() {
-                    self.end(Ending::NoNetwork, cx);
+                    self.end(CloseReason::NoNetwork, cx);
                 }
             }
         }
@@ -594,18 +598,18 @@ impl Ppp {
 
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<(u16, Packet)> {
         loop {
-            let way = self.way();
-            if way == Way::Waits {
+            let send_decision = self.send_decision();
+            if send_decision == SendDecision::Waits {
                 return None;
             }
             let mut packet = self.output.next()?;
-            match way {
-                Way::Ipv6 => return Some((IPV6, packet)),
-                Way::Shut => {
+            match send_decision {
+                SendDecision::Ipv6 => return Some((IPV6, packet)),
+                SendDecision::Shut => {
                     cx.meter.count(Counter::LinkPacketsDropped);
                     self.output.finish(Event::Failed(packet));
                 }
-                Way::Ipv4 | Way::Waits => {
+                SendDecision::Ipv4 | SendDecision::Waits => {
                     let compressor = self.compressor.as_mut();
                     let kind = compressor.map(|vj| vj.compress(&mut packet, cx.meter));
                     let protocol = match kind {
@@ -620,17 +624,17 @@ impl Ppp {
     }
 
     /// Returns how the first datagram is sent.
-    fn way(&self) -> Way {
-        let Some(packet) = self.output.peek() else { return Way::Waits };
+    fn send_decision(&self) -> SendDecision {
+        let Some(packet) = self.output.peek() else { return SendDecision::Waits };
         if packet.data().first().is_some_and(|first| first >> 4 == 6) {
-            // IPv6 datagrams do not wait, because the layer above was not told that IPv6 will open.
-            if self.ipv6cp.is_opened() { Way::Ipv6 } else { Way::Shut }
+            // IPv6 datagrams do not wait: the layer above was not notified that IPv6 will open.
+            if self.ipv6cp.is_opened() { SendDecision::Ipv6 } else { SendDecision::Shut }
         } else if self.ipcp.is_opened() {
-            Way::Ipv4
+            SendDecision::Ipv4
         } else if self.phase == Phase::Network && self.ipcp.is_given_up() {
-            Way::Shut
+            SendDecision::Shut
         } else {
-            Way::Waits
+            SendDecision::Waits
         }
     }
 
@@ -678,7 +682,7 @@ impl Ppp {
             self.ipv6cp.timeout(cx);
             self.follow(cx);
             if !is_there {
-                self.end(Ending::NoEcho, cx);
+                self.end(CloseReason::NoEcho, cx);
             }
         });
     }
@@ -703,7 +707,7 @@ impl Ppp {
             || self.authentication.has_output()
             || self.ipcp.has_output()
             || self.ipv6cp.has_output()
-            || self.way() != Way::Waits
+            || self.send_decision() != SendDecision::Waits
     }
 
     /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
@@ -719,9 +723,12 @@ impl Ppp {
         self.authentication.reset();
         self.ipcp.reset();
         self.ipv6cp.reset();
-        (self.line, self.fresh) = (Line::default(), Fresh::default());
-        (self.compressor, self.decompressor) = (None, None);
-        (self.phase, self.ending) = (Phase::Dead, None);
+        self.line = Line::default();
+        self.fresh = PendingEvents::default();
+        self.compressor = None;
+        self.decompressor = None;
+        self.phase = Phase::Dead;
+        self.close_reason = None;
     }
 }
 
@@ -739,7 +746,8 @@ fn receive_control<O: negotiation::Options>(
 impl Line {
     fn begin(&mut self, format: Format, protocol: u16, information: &[u8], cx: &mut Cx<'_>) {
         self.encoded.clear();
-        (self.position, self.is_active) = (0, true);
+        self.position = 0;
+        self.is_active = true;
         if self.ended_at.is_none_or(|ended_at| cx.now - ended_at > IDLE) {
             self.encoded.push(FLAG);
         }
@@ -747,10 +755,10 @@ impl Line {
         cx.meter.add(Counter::LinkEscapesOut, escapes);
     }
 
-    /// Appends at most `room` bytes. Returns whether that was the end of the frame.
-    fn fill(&mut self, wire: &mut Vec<u8>, room: usize) -> bool {
+    /// Appends at most `max_bytes` bytes of the frame. Returns whether the frame is complete.
+    fn fill(&mut self, wire: &mut Vec<u8>, max_bytes: usize) -> bool {
         let rest = self.encoded.get(self.position..).unwrap_or_default();
-        let piece = rest.get(..room).unwrap_or(rest);
+        let piece = rest.get(..max_bytes).unwrap_or(rest);
         wire.extend_from_slice(piece);
         self.position += piece.len();
         self.is_active = self.position < self.encoded.len();

@@ -3,13 +3,13 @@
 //! [`State::on`] is the table of §4.1, and its only inputs are state and event. [`Negotiation`]
 //! surrounds it: it makes events of packets and timeouts, executes the actions, and asks its
 //! [`Options`] for the options to request and for the verdict on the peer's request. It reports to
-//! its owner by [`News`] when the layer goes up and down.
+//! its owner by [`NegotiationEvent`] when the layer goes up and down.
 //!
 //! An end without an answer sends its request [`CONFIGURES_MAX`] times, [`RESTART`] apart. After
 //! [`NAKS_MAX`] answers that suggested other values it rejects instead, so that two ends that never
 //! agree come to an end (§4.6). The table's restart and passive options are not implemented.
 
-use super::packet::{self, Code, options};
+use super::control_packet::{self, Code, options};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(super) enum State {
     Starting,
     /// The layer below is up, and no open is requested.
     Closed,
-    /// It was given up, or the peer closed; a request of the peer opens it again.
+    /// The negotiation was given up, or the peer closed; a request of the peer starts it again.
     Stopped,
     /// A Terminate-Request was sent, in order to be closed.
     Closing,
@@ -225,7 +225,7 @@ const ASK: [Action; 2] = [Action::InitializeRestartCount, Action::SendConfigureR
 
 /// An event for the owner of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum NegotiationEvent {
     /// The layer is up: tlu.
     Up,
     /// The layer is down: tld.
@@ -237,11 +237,11 @@ pub(super) enum News {
 /// The verdict on one option of the peer's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is accepted.
+    /// The option is accepted.
     Ack,
-    /// This value would be accepted.
+    /// This value of the option would be accepted.
     Nak(Vec<u8>),
-    /// It is unknown, or not accepted with any value.
+    /// The option is unknown, or not accepted with any value.
     Reject,
 }
 
@@ -253,7 +253,7 @@ pub(super) trait Options {
     /// Begins to judge a request of the peer, which replaces any earlier one.
     fn begin(&mut self);
 
-    /// Judges one of its options.
+    /// Judges one option of the peer's request.
     fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict;
 
     /// Adopts the judged options, after all of them were accepted.
@@ -285,7 +285,7 @@ pub(super) struct Negotiation<O> {
     naks_sent: u32,
     deadline: Option<Instant>,
     output: VecDeque<Vec<u8>>,
-    news: VecDeque<News>,
+    events: VecDeque<NegotiationEvent>,
 }
 
 /// The packet that causes an event.
@@ -308,7 +308,7 @@ impl<O: Options> Negotiation<O> {
             naks_sent: 0,
             deadline: None,
             output: VecDeque::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -322,7 +322,7 @@ impl<O: Options> Negotiation<O> {
         matches!(self.state, State::Closing | State::Stopping)
     }
 
-    /// Returns whether it will not open by itself.
+    /// Returns whether the layer will not open by itself.
     pub(super) fn is_given_up(&self) -> bool {
         !self.is_opened() && !self.state.is_timed()
     }
@@ -333,13 +333,13 @@ impl<O: Options> Negotiation<O> {
     }
 
     /// Processes a packet of this protocol. A packet with a code beyond the first seven of [`Code`]
-    /// is returned: it may be for the owner, which passes it to [`Self::refuse`] if it is not.
+    /// is returned: the owner processes it, or passes it to [`Self::refuse`].
     pub(super) fn receive<'p>(
         &mut self,
         bytes: &'p [u8],
         cx: &mut Cx<'_>,
-    ) -> Option<packet::Packet<'p>> {
-        let Some(packet) = packet::Packet::read(bytes) else {
+    ) -> Option<control_packet::Packet<'p>> {
+        let Some(packet) = control_packet::Packet::read(bytes) else {
             cx.meter.count(Counter::PppControlErrors);
             return None;
         };
@@ -365,12 +365,18 @@ impl<O: Options> Negotiation<O> {
     }
 
     /// Rejects a packet with an unknown code.
-    pub(super) fn refuse(&mut self, packet: &packet::Packet<'_>, mru: usize, cx: &mut Cx<'_>) {
+    pub(super) fn refuse(
+        &mut self,
+        packet: &control_packet::Packet<'_>,
+        mru: usize,
+        cx: &mut Cx<'_>,
+    ) {
         cx.meter.count(Counter::PppControlErrors);
         let identifier = self.next_identifier();
         let refused = packet.bytes;
-        let quoted = refused.get(..mru.saturating_sub(packet::HEADER_LEN)).unwrap_or(refused);
-        let answer = packet::emit(Code::CODE_REJECT, identifier, quoted);
+        let quoted =
+            refused.get(..mru.saturating_sub(control_packet::HEADER_LEN)).unwrap_or(refused);
+        let answer = control_packet::emit(Code::CODE_REJECT, identifier, quoted);
         self.on_packet(Event::UnknownCode, packet, Some(answer), cx);
     }
 
@@ -378,7 +384,7 @@ impl<O: Options> Negotiation<O> {
     /// up.
     pub(super) fn echoed(
         &mut self,
-        packet: &packet::Packet<'_>,
+        packet: &control_packet::Packet<'_>,
         answer: Option<Vec<u8>>,
         cx: &mut Cx<'_>,
     ) {
@@ -388,7 +394,7 @@ impl<O: Options> Negotiation<O> {
     /// Queues a packet of the owner for the line.
     pub(super) fn send(&mut self, code: u8, data: &[u8], cx: &mut Cx<'_>) {
         let identifier = self.next_identifier();
-        self.queue(packet::emit(code, identifier, data), cx);
+        self.queue(control_packet::emit(code, identifier, data), cx);
     }
 
     fn next_identifier(&mut self) -> u8 {
@@ -396,20 +402,21 @@ impl<O: Options> Negotiation<O> {
         self.identifier
     }
 
-    fn take_request(&mut self, packet: &packet::Packet<'_>, cx: &mut Cx<'_>) {
+    fn take_request(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
         let Some(asked) = options(packet.data) else {
             return cx.meter.count(Counter::PppControlErrors);
         };
-        let (mut naks, mut rejects) = (Vec::new(), Vec::new());
+        let mut naks = Vec::new();
+        let mut rejects = Vec::new();
         self.options.begin();
         for (kind, value) in asked {
             match self.options.judge(kind, value, cx) {
                 Verdict::Ack => {}
                 Verdict::Nak(better) if self.naks_sent < NAKS_MAX => {
-                    packet::put_option(kind, &better, &mut naks);
+                    control_packet::put_option(kind, &better, &mut naks);
                 }
                 Verdict::Nak(_) | Verdict::Reject => {
-                    packet::put_option(kind, value, &mut rejects);
+                    control_packet::put_option(kind, value, &mut rejects);
                 }
             }
         }
@@ -423,11 +430,11 @@ impl<O: Options> Negotiation<O> {
             self.naks_sent = 0;
             (Code::CONFIGURE_ACK, packet.data)
         };
-        let answer = packet::emit(code, packet.identifier, data);
+        let answer = control_packet::emit(code, packet.identifier, data);
         if code == Code::CONFIGURE_ACK {
             // The old options end before new ones are in force.
             if self.state == State::Opened {
-                self.news.push_back(News::Down);
+                self.events.push_back(NegotiationEvent::Down);
             }
             self.options.accept();
             self.on_packet(Event::GoodRequest, packet, Some(answer), cx);
@@ -436,7 +443,7 @@ impl<O: Options> Negotiation<O> {
         }
     }
 
-    fn take_answer(&mut self, packet: &packet::Packet<'_>, cx: &mut Cx<'_>) {
+    fn take_answer(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
         let is_ack = packet.code == Code::CONFIGURE_ACK;
         // RFC 1661 §5.2 to §5.4: packets that do not answer the last request are discarded.
         let is_answer = packet.identifier == self.request_identifier
@@ -460,7 +467,7 @@ impl<O: Options> Negotiation<O> {
     fn on_packet(
         &mut self,
         event: Event,
-        packet: &packet::Packet<'_>,
+        packet: &control_packet::Packet<'_>,
         answer: Option<Vec<u8>>,
         cx: &mut Cx<'_>,
     ) {
@@ -469,7 +476,8 @@ impl<O: Options> Negotiation<O> {
 
     fn on(&mut self, event: Event, cause: Cause, cx: &mut Cx<'_>) {
         let Some((actions, next)) = self.state.on(event) else { return };
-        let (before, mut cause) = (self.state, cause);
+        let before = self.state;
+        let mut cause = cause;
         self.state = next;
         if matches!((before, next), (State::Starting | State::Closed, State::RequestSent)) {
             self.naks_sent = 0;
@@ -485,12 +493,12 @@ impl<O: Options> Negotiation<O> {
 
     fn act(&mut self, action: Action, cause: &mut Cause, cx: &mut Cx<'_>) {
         match action {
-            Action::ThisLayerUp => self.news.push_back(News::Up),
-            Action::ThisLayerDown if self.news.back() != Some(&News::Down) => {
-                self.news.push_back(News::Down);
+            Action::ThisLayerUp => self.events.push_back(NegotiationEvent::Up),
+            Action::ThisLayerDown if self.events.back() != Some(&NegotiationEvent::Down) => {
+                self.events.push_back(NegotiationEvent::Down);
             }
             Action::ThisLayerDown | Action::ThisLayerStarted => {}
-            Action::ThisLayerFinished => self.news.push_back(News::Finished),
+            Action::ThisLayerFinished => self.events.push_back(NegotiationEvent::Finished),
             Action::InitializeRestartCount => {
                 let is_ending = matches!(self.state, State::Closing | State::Stopping);
                 self.tries_left = if is_ending { TERMINATES_MAX } else { CONFIGURES_MAX };
@@ -504,15 +512,16 @@ impl<O: Options> Negotiation<O> {
                 self.request_identifier = identifier;
                 self.request.clear();
                 self.options.request(&mut self.request, cx);
-                let packet = packet::emit(Code::CONFIGURE_REQUEST, identifier, &self.request);
+                let packet =
+                    control_packet::emit(Code::CONFIGURE_REQUEST, identifier, &self.request);
                 self.send_timed(packet, cx);
             }
             Action::SendTerminateRequest => {
                 let identifier = self.next_identifier();
-                self.send_timed(packet::emit(Code::TERMINATE_REQUEST, identifier, &[]), cx);
+                self.send_timed(control_packet::emit(Code::TERMINATE_REQUEST, identifier, &[]), cx);
             }
             Action::SendTerminateAck => {
-                self.queue(packet::emit(Code::TERMINATE_ACK, cause.identifier, &[]), cx);
+                self.queue(control_packet::emit(Code::TERMINATE_ACK, cause.identifier, &[]), cx);
             }
             Action::SendAnswer => {
                 if let Some(answer) = cause.answer.take() {
@@ -537,9 +546,10 @@ impl<O: Options> Negotiation<O> {
 
     /// Drops everything in progress, because the line hung up. The preferred options remain.
     pub(super) fn reset(&mut self) {
-        (self.state, self.deadline) = (State::Initial, None);
+        self.state = State::Initial;
+        self.deadline = None;
         self.output.clear();
-        self.news.clear();
+        self.events.clear();
     }
 
     /// Returns the next packet for the line.
@@ -553,8 +563,8 @@ impl<O: Options> Negotiation<O> {
     }
 
     /// Returns the next event; call until there is none.
-    pub(super) fn news(&mut self) -> Option<News> {
-        self.news.pop_front()
+    pub(super) fn next_event(&mut self) -> Option<NegotiationEvent> {
+        self.events.pop_front()
     }
 
     /// Returns when to call [`Self::timeout`].

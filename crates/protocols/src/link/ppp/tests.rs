@@ -16,31 +16,32 @@ struct End {
     pool: Pool,
     received: Vec<Vec<u8>>,
     failed: usize,
-    news: Vec<String>,
+    events: Vec<String>,
 }
 
 impl End {
     fn new(settings: Settings) -> Self {
-        let (ppp, pool) = (Ppp::new(MTU, settings), Pool::new(8, MTU));
-        Self { ppp, pool, received: Vec::new(), failed: 0, news: Vec::new() }
+        let ppp = Ppp::new(MTU, settings);
+        let pool = Pool::new(8, MTU);
+        Self { ppp, pool, received: Vec::new(), failed: 0, events: Vec::new() }
     }
 
-    fn send(&mut self, data: &[u8], lab: &mut TestContext) {
-        let mut packet = self.pool.take(&mut lab.meter).unwrap();
+    fn send(&mut self, data: &[u8], context: &mut TestContext) {
+        let mut packet = self.pool.take(&mut context.meter).unwrap();
         packet.extend(data);
-        if let Err(packet) = self.ppp.send(packet, &mut lab.cx()) {
+        if let Err(packet) = self.ppp.send(packet, &mut context.cx()) {
             self.pool.put(packet);
         }
     }
 
-    fn transmit(&mut self, lab: &mut TestContext) -> Vec<u8> {
+    fn transmit(&mut self, context: &mut TestContext) -> Vec<u8> {
         let mut wire = Vec::new();
-        self.ppp.transmit_into(&mut wire, 50, &mut lab.cx());
+        self.ppp.transmit_into(&mut wire, 50, &mut context.cx());
         wire
     }
 
-    fn receive(&mut self, bytes: &[u8], lab: &mut TestContext) {
-        self.ppp.receive(bytes, &mut self.pool, &mut lab.cx());
+    fn receive(&mut self, bytes: &[u8], context: &mut TestContext) {
+        self.ppp.receive(bytes, &mut self.pool, &mut context.cx());
         self.collect();
     }
 
@@ -50,7 +51,7 @@ impl End {
                 Event::Received(packet) => self.received.push(packet.data().to_vec()),
                 Event::Failed(_) => self.failed += 1,
                 Event::Sent(_) => {}
-                news => self.news.push(std::format!("{news:?}")),
+                event => self.events.push(std::format!("{event:?}")),
             }
             event.into_packet().into_iter().for_each(|packet| self.pool.put(packet));
         }
@@ -62,88 +63,88 @@ fn here() -> Settings {
 }
 
 /// Returns the settings of an end that provides an address for the peer.
-fn giver() -> Settings {
+fn address_server_settings() -> Settings {
     Settings { address: Some(THERE), peer_address: Some(HERE), ..Settings::default() }
 }
 
 /// Opens both ends and carries their output until they are silent.
-fn connected(a: Settings, b: Settings, lab: &mut TestContext) -> [End; 2] {
+fn connected(a: Settings, b: Settings, context: &mut TestContext) -> [End; 2] {
     let mut ends = [End::new(a), End::new(b)];
-    ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
-    carry(&mut ends, lab);
+    ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
+    carry(&mut ends, context);
     ends
 }
 
-fn carry([a, b]: &mut [End; 2], lab: &mut TestContext) {
+fn carry([a, b]: &mut [End; 2], context: &mut TestContext) {
     while a.ppp.has_output() || b.ppp.has_output() {
-        let wire = a.transmit(lab);
-        b.receive(&wire, lab);
-        let wire = b.transmit(lab);
-        a.receive(&wire, lab);
+        let wire = a.transmit(context);
+        b.receive(&wire, context);
+        let wire = b.transmit(context);
+        a.receive(&wire, context);
     }
     a.collect();
     b.collect();
 }
 
 /// Advances time, with all timers of both ends, until `until` returns true.
-fn pass(ends: &mut [End; 2], lab: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
+fn pass(ends: &mut [End; 2], context: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
     for _ in 0..200 {
-        carry(ends, lab);
+        carry(ends, context);
         if until(ends) {
             return;
         }
         let next = ends.iter().filter_map(|end| end.ppp.deadline()).min();
-        lab.now = next.expect("nothing is waited for");
-        ends.iter_mut().for_each(|end| end.ppp.timeout(&mut lab.cx()));
+        context.now = next.expect("nothing is waited for");
+        ends.iter_mut().for_each(|end| end.ppp.timeout(&mut context.cx()));
     }
     panic!("it did not come");
 }
 
 #[test]
 fn two_ends_open_and_agree_on_addresses_identifiers_and_compression() {
-    let mut lab = TestContext::default();
-    let [a, b] = connected(Settings::default(), giver(), &mut lab);
+    let mut context = TestContext::default();
+    let [a, b] = connected(Settings::default(), address_server_settings(), &mut context);
     assert_eq!(a.ppp.addresses(), [Some(HERE), Some(THERE)]);
     assert_eq!(b.ppp.addresses(), [Some(THERE), Some(HERE)]);
     let [ours, theirs] = a.ppp.interface_identifiers();
     assert!(ours.is_some() && ours != theirs);
     assert_eq!(b.ppp.interface_identifiers(), [theirs, ours]);
     assert_eq!(a.ppp.compresses_headers(), [true, true]);
-    assert_eq!((a.ppp.phase(), a.ppp.ending()), (Phase::Network, None));
-    assert_eq!(a.news[0], "Address([10, 0, 0, 1])");
-    assert!(a.news.contains(&String::from("NetworkUp")));
+    assert_eq!((a.ppp.phase(), a.ppp.close_reason()), (Phase::Network, None));
+    assert_eq!(a.events[0], "Address([10, 0, 0, 1])");
+    assert!(a.events.contains(&String::from("NetworkUp")));
 }
 
 #[test]
 fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(Settings::default(), here(), &mut lab);
-    pass(&mut ends, &mut lab, |ends| !ends[0].ppp.has_output());
+    let mut context = TestContext::default();
+    let mut ends = connected(Settings::default(), here(), &mut context);
+    pass(&mut ends, &mut context, |ends| !ends[0].ppp.has_output());
     assert_eq!(ends[0].ppp.addresses()[0], None);
 }
 
 #[test]
 fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let spare = Settings { spare_address: Some(THERE), ..here() };
-    let [a, b] = connected(spare.clone(), Settings::default(), &mut lab);
+    let [a, b] = connected(spare.clone(), Settings::default(), &mut context);
     assert_eq!([a.ppp.addresses()[1], b.ppp.addresses()[0]], [Some(THERE); 2]);
     let own = Some(Ipv4Addr::new(10, 0, 0, 9));
-    let [a, _] = connected(spare, Settings { address: own, ..Settings::default() }, &mut lab);
+    let [a, _] = connected(spare, Settings { address: own, ..Settings::default() }, &mut context);
     assert_eq!(a.ppp.addresses()[1], own);
 }
 
 #[test]
 fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
-    ends[0].send(&[0x45, 1, 2, 3], &mut lab);
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
+    ends[0].send(&[0x45, 1, 2, 3], &mut context);
     assert_eq!(ends[0].ppp.line.encoded.len(), ends[0].ppp.line.position);
-    let wire = ends[0].transmit(&mut lab);
+    let wire = ends[0].transmit(&mut context);
     assert_eq!(wire[..5], [0x21, 0x45, 1, 2, 3]);
-    ends[1].receive(&wire, &mut lab);
-    ends[1].send(&[0x60, 9], &mut lab);
-    carry(&mut ends, &mut lab);
+    ends[1].receive(&wire, &mut context);
+    ends[1].send(&[0x60, 9], &mut context);
+    carry(&mut ends, &mut context);
     assert_eq!(ends[1].received, [[0x45, 1, 2, 3]]);
     assert_eq!(ends[0].received, [[0x60, 9]]);
     assert_eq!(ends.map(|end| end.pool.lent()), [0, 0]);
@@ -151,124 +152,131 @@ fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
 
 #[test]
 fn a_datagram_waits_for_its_way_to_open_and_one_of_ipv6_that_has_none_fails() {
-    let mut lab = TestContext::default();
-    let mut ends = [End::new(here()), End::new(Settings { carries_ipv6: false, ..giver() })];
-    ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
-    ends[0].send(&[0x45, 1], &mut lab);
-    ends[0].send(&[0x60, 1], &mut lab);
-    carry(&mut ends, &mut lab);
+    let mut context = TestContext::default();
+    let mut ends =
+        [End::new(here()), End::new(Settings { carries_ipv6: false, ..address_server_settings() })];
+    ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
+    ends[0].send(&[0x45, 1], &mut context);
+    ends[0].send(&[0x60, 1], &mut context);
+    carry(&mut ends, &mut context);
     assert_eq!((&ends[1].received[..], ends[0].failed), (&[vec![0x45, 1]][..], 1));
 }
 
 #[test]
-fn a_line_that_nobody_opened_takes_no_datagram_and_hears_nothing() {
-    let (mut end, mut lab) = (End::new(here()), TestContext::default());
-    end.send(&[0x45], &mut lab);
-    end.receive(&[FLAG, 0xFF, 3, 0xC0, 0x21, FLAG], &mut lab);
+fn a_line_that_is_not_open_takes_no_datagram_and_receives_nothing() {
+    let mut end = End::new(here());
+    let mut context = TestContext::default();
+    end.send(&[0x45], &mut context);
+    end.receive(&[FLAG, 0xFF, 3, 0xC0, 0x21, FLAG], &mut context);
     assert_eq!((end.pool.lent(), end.ppp.has_output()), (0, false));
-    assert_eq!(lab.counted(Counter::PppCheckErrors), 0);
+    assert_eq!(context.counted(Counter::PppCheckErrors), 0);
 }
 
 #[test]
-fn an_end_that_nobody_answers_gives_up() {
-    let mut lab = TestContext::default();
+fn an_end_without_an_answer_gives_up() {
+    let mut context = TestContext::default();
     let mut end = End::new(here());
-    end.ppp.open(&mut lab.cx());
-    end.send(&[0x45], &mut lab);
+    end.ppp.open(&mut context.cx());
+    end.send(&[0x45], &mut context);
     while let Some(deadline) = end.ppp.deadline() {
-        while !end.transmit(&mut lab).is_empty() {}
-        lab.now = deadline;
-        end.ppp.timeout(&mut lab.cx());
+        while !end.transmit(&mut context).is_empty() {}
+        context.now = deadline;
+        end.ppp.timeout(&mut context.cx());
     }
     end.collect();
-    assert_eq!((end.ppp.phase(), end.ppp.ending()), (Phase::Dead, Some(Ending::NotEstablished)));
+    assert_eq!(
+        (end.ppp.phase(), end.ppp.close_reason()),
+        (Phase::Dead, Some(CloseReason::NotEstablished))
+    );
     assert_eq!((end.failed, end.pool.lent()), (1, 0));
 }
 
 #[test]
-fn an_end_that_closes_says_goodbye_and_both_know_why() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
-    ends[0].ppp.close(&mut lab.cx());
-    pass(&mut ends, &mut lab, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
-    let endings = ends.each_ref().map(|end| end.ppp.ending());
-    assert_eq!(endings, [Some(Ending::Closed), Some(Ending::PeerClosed)]);
-    assert_eq!(ends[1].news.last().unwrap(), "NetworkDown");
+fn an_end_that_closes_terminates_the_link_and_both_report_the_reason() {
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
+    ends[0].ppp.close(&mut context.cx());
+    pass(&mut ends, &mut context, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
+    let endings = ends.each_ref().map(|end| end.ppp.close_reason());
+    assert_eq!(endings, [Some(CloseReason::Closed), Some(CloseReason::PeerClosed)]);
+    assert_eq!(ends[1].events.last().unwrap(), "NetworkDown");
 }
 
 #[test]
 fn a_line_that_was_closed_opens_again() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
-    ends[0].ppp.close(&mut lab.cx());
-    pass(&mut ends, &mut lab, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
-    ends[0].ppp.open(&mut lab.cx());
-    carry(&mut ends, &mut lab);
-    assert!(ends.iter().all(|end| end.ppp.is_network_up() && end.ppp.ending().is_none()));
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
+    ends[0].ppp.close(&mut context.cx());
+    pass(&mut ends, &mut context, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
+    ends[0].ppp.open(&mut context.cx());
+    carry(&mut ends, &mut context);
+    assert!(ends.iter().all(|end| end.ppp.is_network_up() && end.ppp.close_reason().is_none()));
 }
 
 #[test]
 fn a_line_that_hung_up_gives_every_buffer_back_and_opens_again() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
     for end in &mut ends {
-        end.send(&[0x45; 100], &mut lab);
-        end.transmit(&mut lab);
-        end.receive(&[FLAG, 0x21, 0x45], &mut lab);
+        end.send(&[0x45; 100], &mut context);
+        end.transmit(&mut context);
+        end.receive(&[FLAG, 0x21, 0x45], &mut context);
         end.ppp.reset(&mut end.pool);
         assert_eq!((end.pool.lent(), end.ppp.deadline()), (0, None));
-        end.ppp.open(&mut lab.cx());
+        end.ppp.open(&mut context.cx());
     }
-    carry(&mut ends, &mut lab);
+    carry(&mut ends, &mut context);
     assert!(ends.iter().all(|end| end.ppp.is_network_up()));
 }
 
 #[test]
 fn an_end_that_lost_its_memory_is_met_again() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
     ends[0] = End::new(here());
-    ends[0].ppp.open(&mut lab.cx());
-    carry(&mut ends, &mut lab);
+    ends[0].ppp.open(&mut context.cx());
+    carry(&mut ends, &mut context);
     assert!(ends.iter().all(|end| end.ppp.is_network_up()));
     let changes = ["Address([10, 0, 0, 2])", "NetworkUp"].map(String::from);
-    assert!(changes.iter().all(|change| ends[1].news.iter().filter(|n| *n == change).count() == 2));
+    assert!(
+        changes.iter().all(|change| ends[1].events.iter().filter(|n| *n == change).count() == 2)
+    );
 }
 
 #[test]
 fn a_line_that_leads_back_to_ourselves_is_closed() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let mut end = End::new(here());
-    end.ppp.open(&mut lab.cx());
+    end.ppp.open(&mut context.cx());
     for _ in 0..1000 {
-        let wire = end.transmit(&mut lab);
-        end.receive(&wire, &mut lab);
+        let wire = end.transmit(&mut context);
+        end.receive(&wire, &mut context);
     }
-    assert_eq!(end.ppp.ending(), Some(Ending::LoopedBack));
-    assert!(lab.counted(Counter::PppLoopbacks) > 0 && !end.ppp.is_network_up());
+    assert_eq!(end.ppp.close_reason(), Some(CloseReason::LoopedBack));
+    assert!(context.counted(Counter::PppLoopbacks) > 0 && !end.ppp.is_network_up());
 }
 
 #[test]
 fn echoes_keep_a_silent_line_and_their_lack_ends_it() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
-    let start = lab.now;
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let start = context.now;
     let hour = Duration::from_secs(1_000);
-    while lab.now - start < hour {
-        lab.now = ends.iter().filter_map(|end| end.ppp.deadline()).min().unwrap();
-        ends.iter_mut().for_each(|end| end.ppp.timeout(&mut lab.cx()));
-        carry(&mut ends, &mut lab);
+    while context.now - start < hour {
+        context.now = ends.iter().filter_map(|end| end.ppp.deadline()).min().unwrap();
+        ends.iter_mut().for_each(|end| end.ppp.timeout(&mut context.cx()));
+        carry(&mut ends, &mut context);
     }
     assert!(ends.iter().all(|end| end.ppp.is_network_up()));
-    let cut_at = lab.now;
+    let cut_at = context.now;
     while ends[0].ppp.phase() == Phase::Network {
-        lab.now = ends[0].ppp.deadline().unwrap();
-        ends[0].ppp.timeout(&mut lab.cx());
-        while !ends[0].transmit(&mut lab).is_empty() {}
+        context.now = ends[0].ppp.deadline().unwrap();
+        ends[0].ppp.timeout(&mut context.cx());
+        while !ends[0].transmit(&mut context).is_empty() {}
     }
-    assert_eq!(ends[0].ppp.ending(), Some(Ending::NoEcho));
-    assert_eq!(lab.counted(Counter::PppEchoesLost), 4);
-    assert!(lab.now - cut_at <= ECHO_INTERVAL * 5);
+    assert_eq!(ends[0].ppp.close_reason(), Some(CloseReason::NoEcho));
+    assert_eq!(context.counted(Counter::PppEchoesLost), 4);
+    assert!(context.now - cut_at <= ECHO_INTERVAL * 5);
 }
 
 fn credentials(secret: &str) -> Credentials {
@@ -277,15 +285,18 @@ fn credentials(secret: &str) -> Credentials {
 
 fn demanding(method: Method) -> Settings {
     let accepted = vec![credentials("right")];
-    Settings { demand: Some(Demand { method, accepted }), ..giver() }
+    Settings {
+        demand: Some(RequiredAuthentication { method, accepted }),
+        ..address_server_settings()
+    }
 }
 
 #[test]
-fn an_end_that_proves_who_it_is_gets_through_by_either_method() {
+fn an_end_that_authenticates_opens_the_link_by_either_method() {
     for method in [Method::Pap, Method::Chap] {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let own = Settings { credentials: Some(credentials("right")), ..Settings::default() };
-        let ends = connected(own, demanding(method), &mut lab);
+        let ends = connected(own, demanding(method), &mut context);
         assert!(ends.iter().all(|end| end.ppp.is_network_up()), "{method:?}");
     }
 }
@@ -294,35 +305,39 @@ fn an_end_that_proves_who_it_is_gets_through_by_either_method() {
 fn an_end_with_a_wrong_secret_or_none_is_not_let_in() {
     for method in [Method::Pap, Method::Chap] {
         for credentials in [Some(credentials("wrong")), None] {
-            let mut lab = TestContext::default();
+            let mut context = TestContext::default();
             let own = Settings { credentials, ..Settings::default() };
-            let mut ends = connected(own, demanding(method), &mut lab);
-            pass(&mut ends, &mut lab, |ends| ends[1].ppp.phase() == Phase::Dead);
-            assert_eq!(ends[1].ppp.ending(), Some(Ending::AuthenticationFailed), "{method:?}");
-            assert!(!ends[0].news.contains(&String::from("NetworkUp")));
+            let mut ends = connected(own, demanding(method), &mut context);
+            pass(&mut ends, &mut context, |ends| ends[1].ppp.phase() == Phase::Dead);
+            assert_eq!(
+                ends[1].ppp.close_reason(),
+                Some(CloseReason::AuthenticationFailed),
+                "{method:?}"
+            );
+            assert!(!ends[0].events.contains(&String::from("NetworkUp")));
         }
     }
 }
 
 #[test]
-fn an_unknown_protocol_is_rejected_with_what_it_said() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
+fn an_unknown_protocol_is_rejected_with_its_packet() {
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
     let mut wire = Vec::new();
     Format::default().encode(0x80FD, &[1, 2, 3], &mut wire);
-    ends[0].receive(&wire, &mut lab);
+    ends[0].receive(&wire, &mut context);
     let rejection = ends[0].ppp.lcp.negotiation.transmit().unwrap();
     assert_eq!((rejection[0], &rejection[4..]), (8, &[0x80, 0xFD, 1, 2, 3][..]));
 }
 
 #[test]
 fn an_unknown_code_is_rejected_and_known_ones_are_not() {
-    let mut lab = TestContext::default();
-    let mut ends = connected(here(), giver(), &mut lab);
+    let mut context = TestContext::default();
+    let mut ends = connected(here(), address_server_settings(), &mut context);
     let mut wire = Vec::new();
     Format::default().encode(LCP, &[77, 5, 0, 4], &mut wire);
     Format::default().encode(LCP, &[11, 5, 0, 4], &mut wire);
-    ends[0].receive(&wire, &mut lab);
+    ends[0].receive(&wire, &mut context);
     let rejection = ends[0].ppp.lcp.negotiation.transmit().unwrap();
     assert_eq!((rejection[0], &rejection[4..]), (7, &[77, 5, 0, 4][..]));
     assert!(!ends[0].ppp.has_output());
@@ -330,31 +345,32 @@ fn an_unknown_code_is_rejected_and_known_ones_are_not() {
 
 #[test]
 fn a_rejection_of_ipcp_ends_the_line_for_want_of_a_network() {
-    let mut lab = TestContext::default();
+    let mut context = TestContext::default();
     let without_ipv6 = |settings| Settings { carries_ipv6: false, ..settings };
-    let mut ends = connected(without_ipv6(here()), without_ipv6(giver()), &mut lab);
+    let mut ends =
+        connected(without_ipv6(here()), without_ipv6(address_server_settings()), &mut context);
     let mut wire = Vec::new();
     Format::default().encode(LCP, &[8, 5, 0, 6, 0x80, 0x21], &mut wire);
-    ends[0].receive(&wire, &mut lab);
-    pass(&mut ends, &mut lab, |ends| ends[0].ppp.phase() == Phase::Dead);
-    assert_eq!(ends[0].ppp.ending(), Some(Ending::NoNetwork));
+    ends[0].receive(&wire, &mut context);
+    pass(&mut ends, &mut context, |ends| ends[0].ppp.phase() == Phase::Dead);
+    assert_eq!(ends[0].ppp.close_reason(), Some(CloseReason::NoNetwork));
 }
 
 #[test]
 fn datagrams_stay_within_what_the_other_end_takes() {
-    let mut lab = TestContext::default();
-    let mut ends = [End::new(here()), End::new(giver())];
-    ends[1].ppp = Ppp::new(576, giver());
-    ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
-    carry(&mut ends, &mut lab);
+    let mut context = TestContext::default();
+    let mut ends = [End::new(here()), End::new(address_server_settings())];
+    ends[1].ppp = Ppp::new(576, address_server_settings());
+    ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
+    carry(&mut ends, &mut context);
     assert_eq!((ends[0].ppp.mtu(), ends[1].ppp.mtu()), (576, 576));
 }
 
 #[test]
 fn without_leave_to_compress_headers_none_are_compressed() {
-    let mut lab = TestContext::default();
-    let plain = Settings { compresses_headers: false, ..giver() };
-    let [a, b] = connected(here(), plain, &mut lab);
+    let mut context = TestContext::default();
+    let plain = Settings { compresses_headers: false, ..address_server_settings() };
+    let [a, b] = connected(here(), plain, &mut context);
     assert_eq!(a.ppp.compresses_headers(), [false, false]);
     assert_eq!(b.ppp.compresses_headers(), [false, false]);
 }
@@ -365,37 +381,37 @@ proptest! {
         seed: u64,
         losses_ppm in 0..300_000_u32,
     ) {
-        let mut lab = TestContext::with_seed(seed);
-        let mut ends = [End::new(here()), End::new(giver())];
-        ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
+        let mut context = TestContext::with_seed(seed);
+        let mut ends = [End::new(here()), End::new(address_server_settings())];
+        ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
         for _ in 0..400 {
             if ends.iter().all(|end| end.ppp.is_network_up()) {
                 break;
             }
             for (from, to) in [(0, 1), (1, 0)] {
                 let mut wire = Vec::new();
-                ends[from].ppp.transmit_into(&mut wire, usize::MAX, &mut lab.cx());
+                ends[from].ppp.transmit_into(&mut wire, usize::MAX, &mut context.cx());
                 for frame in wire.split_inclusive(|byte| *byte == FLAG) {
-                    if !lab.chance.happens(losses_ppm) {
-                        ends[to].receive(frame, &mut lab);
+                    if !context.rng.happens(losses_ppm) {
+                        ends[to].receive(frame, &mut context);
                     }
                 }
             }
             if ends.iter().all(|end| !end.ppp.has_output()) {
                 let next = ends.iter().filter_map(|end| end.ppp.deadline()).min();
                 let Some(next) = next else { break };
-                lab.now = next;
-                ends.iter_mut().for_each(|end| end.ppp.timeout(&mut lab.cx()));
+                context.now = next;
+                ends.iter_mut().for_each(|end| end.ppp.timeout(&mut context.cx()));
             }
         }
         prop_assert!(ends.iter().all(|end| end.pool.lent() == 0));
         let both_up = ends.iter().all(|end| end.ppp.is_network_up());
-        let gave_up = ends.iter().any(|end| end.ppp.ending().is_some());
+        let gave_up = ends.iter().any(|end| end.ppp.close_reason().is_some());
         prop_assert!(both_up || (gave_up && losses_ppm > 0));
     }
 
     #[test]
-    fn any_bytes_and_any_frames_leave_every_buffer_in_its_place(
+    fn any_bytes_and_any_frames_leak_no_buffer(
         pieces in prop::collection::vec(
             prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..60).prop_map(|noise| (0_u16, noise)),
@@ -403,28 +419,28 @@ proptest! {
                     VJ_COMPRESSED, VJ_UNCOMPRESSED, 0x4021][..]),
                  (0..12_u8, 0..4_u8, prop::collection::vec(any::<u8>(), 0..20)))
                     .prop_map(|(protocol, (code, identifier, data))|
-                        (protocol, packet::emit(code, identifier, &data))),
+                        (protocol, control_packet::emit(code, identifier, &data))),
             ], 0..40),
         is_connected: bool,
     ) {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let mut ends = if is_connected {
-            connected(here(), demanding(Method::Chap), &mut lab)
+            connected(here(), demanding(Method::Chap), &mut context)
         } else {
-            [End::new(here()), End::new(giver())]
+            [End::new(here()), End::new(address_server_settings())]
         };
-        ends[0].ppp.open(&mut lab.cx());
+        ends[0].ppp.open(&mut context.cx());
         for (protocol, bytes) in pieces {
             let mut wire = bytes;
             if protocol != 0 {
                 let information = core::mem::take(&mut wire);
                 Format::default().encode(protocol, &information, &mut wire);
             }
-            ends[0].receive(&wire, &mut lab);
-            while !ends[0].transmit(&mut lab).is_empty() {}
+            ends[0].receive(&wire, &mut context);
+            while !ends[0].transmit(&mut context).is_empty() {}
             if let Some(deadline) = ends[0].ppp.deadline() {
-                lab.now = deadline;
-                ends[0].ppp.timeout(&mut lab.cx());
+                context.now = deadline;
+                ends[0].ppp.timeout(&mut context.cx());
             }
         }
         ends[0].collect();

@@ -84,7 +84,7 @@ fn has_good_checksum(datagram: &[u8]) -> bool {
 struct Ends {
     compressor: Compressor,
     decompressor: Decompressor,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Default for Ends {
@@ -92,7 +92,7 @@ impl Default for Ends {
         Self {
             compressor: Compressor::new(SLOTS_MAX, true),
             decompressor: Decompressor::new(SLOTS_MAX),
-            lab: TestContext::default(),
+            context: TestContext::default(),
         }
     }
 }
@@ -100,13 +100,13 @@ impl Default for Ends {
 impl Ends {
     fn compress(&mut self, datagram: &[u8]) -> (Kind, Vec<u8>) {
         let mut packet = Packet::from_slice(datagram);
-        let kind = self.compressor.compress(&mut packet, &mut self.lab.meter);
+        let kind = self.compressor.compress(&mut packet, &mut self.context.meter);
         (kind, packet.data().to_vec())
     }
 
     fn decompress(&mut self, kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let mut packet = Packet::from_slice(bytes);
-        self.decompressor.decompress(kind, &mut packet, &mut self.lab.meter)?;
+        self.decompressor.decompress(kind, &mut packet, &mut self.context.meter)?;
         Ok(packet.data().to_vec())
     }
 
@@ -255,7 +255,7 @@ fn after_an_error_segments_are_tossed_until_one_names_its_slot() {
     let mut ends = Ends::default();
     let [key, next, bulk] = typing();
     ends.carry(&key);
-    ends.decompressor.lose();
+    ends.decompressor.packet_lost();
     let (kind, bytes) = ends.compress(&next.datagram());
     assert_eq!(ends.decompress(kind, &bytes), Err(Error::Tossed));
     ends.carry(&Segment { port: 7, ..Segment::default() });
@@ -263,12 +263,12 @@ fn after_an_error_segments_are_tossed_until_one_names_its_slot() {
     // The slot is outdated by the tossed segment, and only TCP's checksum shows it.
     let made = ends.decompress(kind, &bytes).unwrap();
     assert!(!has_good_checksum(&made));
-    assert_eq!(ends.lab.counted(Counter::VjTossed), 1);
+    assert_eq!(ends.context.counted(Counter::VjTossed), 1);
     ends.carry(&Segment { identification: 9, ..next });
 }
 
 #[test]
-fn what_makes_no_sense_is_an_error_and_begins_the_tossing() {
+fn a_malformed_packet_is_an_error_and_starts_tossing() {
     let mut ends = Ends::default();
     for bytes in [&[][..], &[mask::CONNECTION, 200, 1, 1], &[mask::CONNECTION, 3, 1, 1]] {
         assert_eq!(ends.decompress(Kind::CompressedTcp, bytes), Err(Error::Damaged));
@@ -279,7 +279,7 @@ fn what_makes_no_sense_is_an_error_and_begins_the_tossing() {
     assert_eq!(ends.decompress(Kind::UncompressedTcp, &datagram), Err(Error::Damaged));
     datagram[9] = 15;
     assert!(ends.decompress(Kind::UncompressedTcp, &datagram).is_ok());
-    assert_eq!(ends.lab.counted(Counter::VjErrorsIn), 4);
+    assert_eq!(ends.context.counted(Counter::VjErrorsIn), 4);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_compressor_that_forgot_sends_the_whole_headers_again() {
     let mut ends = Ends::default();
     let [key, next, _] = typing();
     ends.carry(&key);
-    ends.compressor.forget();
+    ends.compressor.clear_slots();
     assert_eq!(ends.carry(&next).0, Kind::UncompressedTcp);
 }
 
@@ -329,7 +329,9 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
             next.window = next.window.wrapping_add(window);
             next.urgent = urgent;
             next.identification = next.identification.wrapping_add(identification);
-            (next.flags, next.options, next.data) = (flags, options, vec![b'd'; data]);
+            next.flags = flags;
+            next.options = options;
+            next.data = vec![b'd'; data];
             sent.push(next.clone());
         }
         sent
@@ -358,7 +360,8 @@ fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
     let data = vec![b'd'; usize::from(piece)];
     let mut connections: Vec<Segment> =
         (0..3).map(|port| Segment { port, data: data.clone(), ..Segment::default() }).collect();
-    let (mut sent, mut made_up) = (Vec::new(), Vec::new());
+    let mut sent = Vec::new();
+    let mut made_up = Vec::new();
     for (port, acknowledgment, window, fate) in moves {
         let next = &mut connections[usize::from(*port)];
         next.sequence += u32::from(piece);
@@ -371,7 +374,7 @@ fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
         let (kind, bytes) = ends.compress(&datagram);
         match fate {
             Fate::LossUnnoticed => {}
-            Fate::LossNoticed => ends.decompressor.lose(),
+            Fate::LossNoticed => ends.decompressor.packet_lost(),
             Fate::Delivered => {
                 let made = ends.decompress(kind, &bytes);
                 let good = made.ok().filter(|made| has_good_checksum(made));
@@ -435,7 +438,7 @@ proptest! {
     ) {
         let compressor = Compressor::new(slots, may_omit_slot);
         let decompressor = Decompressor::new(slots);
-        let mut ends = Ends { compressor, decompressor, lab: TestContext::default() };
+        let mut ends = Ends { compressor, decompressor, context: TestContext::default() };
         for segment in &segments {
             ends.carry(segment);
         }

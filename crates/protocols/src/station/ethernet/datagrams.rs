@@ -1,7 +1,8 @@
 //! Datagrams that an Ethernet station sends and receives itself, bypassing its Internet layer.
 //!
-//! DHCP sends before there is a source address, and Neighbor Discovery about addresses that are not
-//! yet assigned. The Internet layer would reject both.
+//! DHCP sends messages before the station has a source address, and Neighbor Discovery sends
+//! messages about addresses that are not yet assigned. The Internet layer would reject these
+//! datagrams.
 
 use crate::application::dhcp::{CLIENT_PORT, SERVER_PORT};
 use crate::internet::ipv4::{self, Protocol};
@@ -34,12 +35,14 @@ pub(super) fn push_ipv6(packet: &mut Packet, source: Ipv6Addr, destination: Ipv6
 /// Prepends UDP and IPv4 headers to the DHCP message in `packet`.
 pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4Addr) {
     let len = u16::try_from(packet.len() + udp::HEADER_LEN).unwrap_or(u16::MAX);
-    let ([s0, s1], [d0, d1]) = (CLIENT_PORT.to_be_bytes(), SERVER_PORT.to_be_bytes());
+    let [s0, s1] = CLIENT_PORT.to_be_bytes();
+    let [d0, d1] = SERVER_PORT.to_be_bytes();
     let [l0, l1] = len.to_be_bytes();
     let header = [s0, s1, d0, d1, l0, l1, 0, 0];
     let sum = pseudo_header(source.into(), destination.into(), Protocol::Udp, len);
     let [c0, c1] = match sum.bytes(&header).bytes(packet.data()).finish() {
-        // Zero means that there is no checksum. All ones is the same sum (RFC 768).
+        // Zero means that the datagram has no checksum. All one bits represent the same sum (RFC
+        // 768).
         0 => [0xFF, 0xFF],
         checksum => checksum.to_be_bytes(),
     };
@@ -84,7 +87,7 @@ pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8
 /// correct checksum.
 ///
 /// A message behind extension headers is not found: RFC 6980 forbids fragments, and no host sends
-/// other ones.
+/// other extension headers here.
 pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
     let (head, rest) = packet.split_first_chunk::<IPV6_HEADER_LEN>()?;
     let [v, _, _, _, l0, l1, ICMPV6, HOP_LIMIT, addresses @ ..] = head else { return None };

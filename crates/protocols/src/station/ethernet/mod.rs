@@ -5,11 +5,11 @@
 //! by destination, and ARP, Neighbor Discovery and DHCP are taken out before the Internet layer
 //! sees a datagram. Changes of the local addresses and routers are reported as [`Event`]s.
 //!
-//! The routes of the Internet layer determine the next hop. The segment adds the routes it learns,
-//! and a router that does not answer is passed over.
+//! The routes of the Internet layer determine the next hop. This layer adds the routes that it
+//! learns from the segment. A router that does not answer is tried after the other routers.
 //!
-//! A station on a point-to-point line needs none of this: with a single neighbor there is nothing
-//! to look up.
+//! A station on a point-to-point line does not need this layer: with a single neighbor there is
+//! nothing to look up.
 //!
 //! Group frames that hold a datagram for one host are dropped (RFC 1122 §3.3.6 SHOULD): no
 //! legitimate sender makes them, and they would reach hosts behind a filter of unicast frames.
@@ -20,7 +20,7 @@ mod tests;
 
 use crate::application::dhcp;
 use crate::cx::Cx;
-use crate::internet::arp::{self, Arp, Defence, PACKET_LEN};
+use crate::internet::arp::{self, Arp, Defense, PACKET_LEN};
 use crate::internet::nd::{self, Discovery};
 use crate::internet::neighbor::{self, Cache};
 use crate::internet::routes::{Route, Routes};
@@ -51,7 +51,7 @@ pub enum Ipv4 {
         address: Ipv4Addr,
         /// Length of its network's prefix, in bits.
         prefix_len: u8,
-        /// The router for everything that is not on the segment.
+        /// The router for destinations outside the segment.
         router: Option<Ipv4Addr>,
     },
     /// A DHCP server on the segment assigns the address.
@@ -69,7 +69,7 @@ pub enum Ipv6 {
         address: Ipv6Addr,
         /// Length of its network's prefix, in bits.
         prefix_len: u8,
-        /// The router for everything that is not on the segment.
+        /// The router for destinations outside the segment.
         router: Option<Ipv6Addr>,
     },
     /// The station forms addresses from router advertisements (RFC 4862).
@@ -130,13 +130,14 @@ pub struct Ethernet {
     arp: Arp,
     discovery: Option<Box<Discovery>>,
     dhcp: Option<Box<dhcp::Client>>,
-    /// The local IPv4 network and its routers.
+    /// The IPv4 address of this station, and the prefix length of its network.
     network: Option<(Ipv4Addr, u8)>,
     routers: Vec<Ipv4Addr>,
-    /// The routes that the Internet layer has got from here.
+    /// The routes reported to the Internet layer.
     routes: Vec<Route>,
-    /// Neighbors that have not answered, the most recent last. Among routers with no other
-    /// difference, those not listed are tried first, then the ones listed longest.
+    /// Neighbors that have not answered, the most recent failure last. Of several routers that are
+    /// not known to be reachable, the routers that are not listed are tried first, then the listed
+    /// ones in this order.
     silent: VecDeque<IpAddr>,
     events: VecDeque<Event>,
 }
@@ -148,7 +149,8 @@ impl Ethernet {
         let mac = settings.mac;
         let discovery = (settings.ipv6 != Ipv6::Off).then(|| {
             let takes_router_advertisements = settings.ipv6 == Ipv6::Autoconfigured;
-            let (secret, mtu) = (settings.secret, mtu.into());
+            let secret = settings.secret;
+            let mtu = mtu.into();
             let settings = nd::Settings { mac, secret, takes_router_advertisements, mtu };
             Box::new(Discovery::new(settings))
         });
@@ -177,7 +179,7 @@ impl Ethernet {
         if let Ipv4::Static { address, prefix_len, router } = self.settings.ipv4 {
             // The address is used immediately and a conflict is reported later, because a user is
             // waiting.
-            let _ = self.arp.hold(address, Defence::Keep, cx);
+            let _ = self.arp.hold(address, Defense::Keep, cx);
             self.routers.extend(router);
             self.set_network(address, prefix_len);
         }
@@ -190,7 +192,7 @@ impl Ethernet {
                 discovery.add_address(address, prefix_len, cx);
             }
         }
-        self.tell(Event::Routes, cx);
+        self.push_event(Event::Routes, cx);
         self.listen();
     }
 
@@ -273,22 +275,22 @@ impl Ethernet {
         }
     }
 
-    /// Returns the routes reported before, and the routes that replace them.
+    /// Returns the previously reported routes, and the routes that replace them.
     pub fn take_routes(&mut self) -> (Vec<Route>, Vec<Route>) {
         let routes = self.make_routes();
         (core::mem::replace(&mut self.routes, routes.clone()), routes)
     }
 
-    /// Processes a frame, and returns its datagram if that is for the Internet layer.
+    /// Processes a frame, and returns its datagram if the datagram is for the Internet layer.
     pub fn receive(
         &mut self,
         mut packet: Packet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::Link);
+        let caller = cx.meter.enter(Account::Link);
         let is_for_above = self.sort(&mut packet, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         if is_for_above {
             return Some(packet);
         }
@@ -305,9 +307,9 @@ impl Ethernet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let left = cx.meter.enter(Account::Link);
+        let caller = cx.meter.enter(Account::Link);
         let frame = self.send_datagram(packet, hop, pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         frame
     }
 
@@ -317,17 +319,17 @@ impl Ethernet {
         hop.is_none_or(|hop| self.cache.lookup(hop).is_some())
     }
 
-    /// Returns the next frame that originates here: ARP, Neighbor Discovery, DHCP, or a queued
-    /// datagram.
+    /// Returns the next frame that originates in this layer: ARP, Neighbor Discovery, DHCP, or a
+    /// queued datagram.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        let left = cx.meter.enter(Account::Link);
+        let caller = cx.meter.enter(Account::Link);
         let frame = self.next_frame(pool, cx);
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         frame
     }
 
-    /// Returns whether such a frame is ready and there is a packet for it. A queued datagram has
-    /// its own packet.
+    /// Returns whether [`Self::transmit`] has a frame to send: a queued datagram, or another frame
+    /// if a packet is free for it.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
         self.cache.has_event() || !pool.is_exhausted() && self.is_owing()
@@ -356,7 +358,7 @@ impl Ethernet {
 
     /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let left = cx.meter.enter(Account::Link);
+        let caller = cx.meter.enter(Account::Link);
         self.cache.timeout(cx);
         self.arp.timeout(cx);
         if let Some(discovery) = &mut self.discovery {
@@ -365,9 +367,9 @@ impl Ethernet {
         if let Some(dhcp) = &mut self.dhcp {
             dhcp.timeout(cx);
         }
-        self.take_news(cx);
+        self.process_events(cx);
         self.listen();
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
     }
 
     /// Parses a frame header and processes ARP, Neighbor Discovery and DHCP. Returns true if the
@@ -389,7 +391,7 @@ impl Ethernet {
         match ether_type {
             EtherType::Arp => {
                 self.arp.receive(packet.data(), &mut self.cache, cx);
-                self.take_news(cx);
+                self.process_events(cx);
                 false
             }
             EtherType::Ipv4 => self.sort_ipv4(packet, destination, cx),
@@ -407,7 +409,7 @@ impl Ethernet {
             && let Some(message) = datagrams::dhcp_message(datagram, packet.offload.checksum)
         {
             dhcp.receive(message, cx);
-            self.take_news(cx);
+            self.process_events(cx);
             return false;
         }
         let is_group = frame_to.is_multicast();
@@ -436,7 +438,7 @@ impl Ethernet {
         if is_ours || found.destination.is_multicast() {
             let datagrams::Discovered { source, destination, message } = found;
             discovery.receive(message, source, destination, nd::HOP_LIMIT, &mut self.cache, cx);
-            self.take_news(cx);
+            self.process_events(cx);
             self.listen();
         } else {
             cx.meter.count(Counter::NdIgnored);
@@ -536,7 +538,7 @@ impl Ethernet {
             };
             packet.extend(&outgoing.payload);
             datagrams::push_dhcp(&mut packet, outgoing.source, outgoing.destination);
-            let hop = self.way_to(outgoing.destination).map(IpAddr::V4);
+            let hop = self.next_hop_to(outgoing.destination).map(IpAddr::V4);
             let frame = self.send_datagram(packet, hop, pool, cx);
             if frame.is_some() {
                 return frame;
@@ -545,7 +547,7 @@ impl Ethernet {
     }
 
     /// Returns the neighbor through which a server is reached.
-    fn way_to(&self, server: Ipv4Addr) -> Option<Ipv4Addr> {
+    fn next_hop_to(&self, server: Ipv4Addr) -> Option<Ipv4Addr> {
         let is_on_link = self.network.is_some_and(|(ours, len)| is_on_link(server, ours, len));
         is_on_link.then_some(server).or(self.routers.first().copied())
     }
@@ -559,7 +561,7 @@ impl Ethernet {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            Route { metric, ..Route::by(router, none, 0) }
+            Route { metric, ..Route::via(router, none, 0) }
         };
         if let Some((ours, len)) = self.network {
             routes.push(Route::on_link(ours.into(), len));
@@ -575,7 +577,7 @@ impl Ethernet {
         let on_link = discovery.prefixes().iter();
         routes.extend(on_link.map(|known| Route::on_link(known.prefix.into(), known.len)));
         let mut routers = discovery.routers().to_vec();
-        routers.sort_by_key(|router| (router.is_suspect, Reverse(router.preference)));
+        routers.sort_by_key(|router| (router.is_unreachable, Reverse(router.preference)));
         let routers = routers.iter().enumerate();
         routes.extend(routers.map(|(place, router)| everywhere(router.address.into(), place)));
         routes
@@ -597,10 +599,10 @@ impl Ethernet {
         }
         self.silent.push_back(target);
         match target {
-            // The next router is tried, and this one again after the others (RFC 1122 §3.3.1.4).
+            // The next router becomes the first, and this router the last (RFC 1122 §3.3.1.4).
             IpAddr::V4(target) if self.routers.first() == Some(&target) => {
                 self.routers.rotate_left(1);
-                self.tell(Event::Routes, cx);
+                self.push_event(Event::Routes, cx);
             }
             IpAddr::V4(_) => {}
             IpAddr::V6(target) => {
@@ -609,24 +611,24 @@ impl Ethernet {
                 }
             }
         }
-        self.take_news(cx);
+        self.process_events(cx);
     }
 
-    /// Passes events between ARP, Neighbor Discovery and DHCP, and queues those for the layers
+    /// Passes events between ARP, Neighbor Discovery and DHCP, and queues the events for the layers
     /// above.
-    fn take_news(&mut self, cx: &mut Cx<'_>) {
+    fn process_events(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.arp.event() {
-            self.take_arp_news(event, cx);
+            self.process_arp_event(event, cx);
         }
         while let Some(event) = self.dhcp.as_mut().and_then(|dhcp| dhcp.event()) {
-            self.take_dhcp_news(event, cx);
+            self.process_dhcp_event(event, cx);
         }
         while let Some(event) = self.discovery.as_mut().and_then(|discovery| discovery.event()) {
-            self.take_discovery_news(event, cx);
+            self.process_discovery_event(event, cx);
         }
     }
 
-    fn take_arp_news(&mut self, event: arp::Event, cx: &mut Cx<'_>) {
+    fn process_arp_event(&mut self, event: arp::Event, cx: &mut Cx<'_>) {
         match event {
             arp::Event::Claimed(address) => {
                 if let Some(dhcp) = &mut self.dhcp {
@@ -634,7 +636,7 @@ impl Ethernet {
                 }
             }
             arp::Event::Conflict { address, .. } => {
-                self.tell(Event::Duplicate(address.into()), cx);
+                self.push_event(Event::Duplicate(address.into()), cx);
                 if let Some(dhcp) = &mut self.dhcp {
                     dhcp.decline(address, cx);
                 }
@@ -642,11 +644,11 @@ impl Ethernet {
         }
     }
 
-    fn take_dhcp_news(&mut self, event: dhcp::Event, cx: &mut Cx<'_>) {
+    fn process_dhcp_event(&mut self, event: dhcp::Event, cx: &mut Cx<'_>) {
         match event {
             dhcp::Event::Check(address) => {
-                // There is space for eight addresses, and never more than this one.
-                let _ = self.arp.claim(address, Defence::GiveUp, cx);
+                // ARP has space for eight addresses, and this is the only one.
+                let _ = self.arp.claim(address, Defense::GiveUp, cx);
             }
             dhcp::Event::Bound(lease) => {
                 let is_known = self.network == Some((lease.address, lease.prefix_len));
@@ -655,23 +657,23 @@ impl Ethernet {
                 if !is_known {
                     self.set_network(lease.address, lease.prefix_len);
                 } else if has_other_routers {
-                    self.tell(Event::Routes, cx);
+                    self.push_event(Event::Routes, cx);
                 }
                 if let Some(mtu) = lease.mtu {
-                    self.tell(Event::Mtu(mtu), cx);
+                    self.push_event(Event::Mtu(mtu), cx);
                 }
             }
             dhcp::Event::Lost(address) => {
                 self.arp.release(address);
                 self.network = None;
                 self.routers.clear();
-                self.tell(Event::Removed(address.into()), cx);
-                self.tell(Event::Routes, cx);
+                self.push_event(Event::Removed(address.into()), cx);
+                self.push_event(Event::Routes, cx);
             }
         }
     }
 
-    fn take_discovery_news(&mut self, event: nd::Event, cx: &mut Cx<'_>) {
+    fn process_discovery_event(&mut self, event: nd::Event, cx: &mut Cx<'_>) {
         let event = match event {
             nd::Event::Address(slaac::Event::Assigned { address, prefix_len }) => {
                 Event::Assigned { address: address.into(), prefix_len }
@@ -691,11 +693,11 @@ impl Ethernet {
                 let Some(discovery) = &self.discovery else { return };
                 let hop_limit = discovery.hop_limit();
                 let mtu = u16::try_from(discovery.mtu()).unwrap_or(u16::MAX);
-                self.tell(Event::HopLimit(hop_limit), cx);
+                self.push_event(Event::HopLimit(hop_limit), cx);
                 Event::Mtu(mtu)
             }
         };
-        self.tell(event, cx);
+        self.push_event(event, cx);
     }
 
     fn set_network(&mut self, address: Ipv4Addr, prefix_len: u8) {
@@ -755,7 +757,7 @@ impl Ethernet {
         }
     }
 
-    fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.events.len() < EVENTS_LIMIT {
             self.events.push_back(event);
         } else {

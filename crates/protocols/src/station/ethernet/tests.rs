@@ -12,7 +12,7 @@ use crate::cx::testing::TestContext;
 use crate::internet::arp::{ArpPacket, Operation};
 use crate::internet::nd::{Prefix, RouterAdvertisement, solicited_node};
 use crate::link::Link;
-use crate::station::{Application, Carried, Opening, Scheduler, Station, Step};
+use crate::station::{Application, Opening, Scheduler, Station, Step, TcpStreamApp};
 use crate::time::Duration;
 use crate::transport::tcp::Profile;
 use core::net::SocketAddr;
@@ -25,7 +25,7 @@ const PORT: u16 = 7;
 #[derive(Debug, Default)]
 struct Talker {
     says: Vec<u8>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     echoes: bool,
 }
 
@@ -33,7 +33,7 @@ impl Stream for Talker {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
-        self.heard.extend_from_slice(data);
+        self.received.extend_from_slice(data);
         if self.echoes {
             self.says.extend_from_slice(data);
         }
@@ -59,8 +59,8 @@ impl Stream for Talker {
 struct Host {
     station: Station,
     scheduler: Scheduler,
-    application: Carried<Talker>,
-    lab: TestContext,
+    application: TcpStreamApp<Talker>,
+    context: TestContext,
     /// Frames that the host has sent.
     sent: Vec<Vec<u8>>,
 }
@@ -71,19 +71,20 @@ impl Host {
     }
 
     fn with_lab(
-        mut lab: TestContext,
+        mut context: TestContext,
         number: u8,
         ipv4: Ipv4,
         ipv6: Ipv6,
         opening: Opening,
     ) -> Self {
         let link = Link::Ethernet(crate::link::Ethernet::new(1500));
-        let mut station = Station::new(link, crate::station::Settings::default(), &mut lab.cx());
+        let mut station =
+            Station::new(link, crate::station::Settings::default(), &mut context.cx());
         let secret = Secret([number.into(), 7]);
         let settings = Settings { mac: mac(number), ipv4, ipv6, secret, host_name: vec![] };
-        station.join_segment(settings, &mut lab.cx());
-        let application = Carried::new(Talker::default(), opening, Profile::INTERACTIVE);
-        Self { station, scheduler: Scheduler::default(), application, lab, sent: Vec::new() }
+        station.join_segment(settings, &mut context.cx());
+        let application = TcpStreamApp::new(Talker::default(), opening, Profile::INTERACTIVE);
+        Self { station, scheduler: Scheduler::default(), application, context, sent: Vec::new() }
     }
 
     /// Returns a host with a fixed IPv4 address that listens for connections.
@@ -96,13 +97,13 @@ impl Host {
     }
 
     fn ping(&mut self, destination: impl Into<IpAddr>) {
-        let cx = &mut self.lab.cx();
+        let cx = &mut self.context.cx();
         self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
     }
 
     fn says(&mut self, byte: u8) {
         self.application.stream.says.push(byte);
-        self.station.step(Step::User, &mut self.application, &mut self.lab.cx());
+        self.station.step(Step::User, &mut self.application, &mut self.context.cx());
     }
 
     fn link_local(&mut self) -> Ipv6Addr {
@@ -110,17 +111,17 @@ impl Host {
     }
 
     fn run(&mut self) {
-        self.scheduler.run(&mut self.station, &mut self.application, &mut self.lab.cx());
+        self.scheduler.run(&mut self.station, &mut self.application, &mut self.context.cx());
     }
 
     fn receive(&mut self, frame: &[u8]) {
-        self.station.receive(frame, &mut self.lab.cx());
+        self.station.receive(frame, &mut self.context.cx());
         self.run();
     }
 
     fn transmit(&mut self) -> Option<Vec<u8>> {
         let mut wire = Vec::new();
-        self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
+        self.station.transmit_into(&mut wire, usize::MAX, &mut self.context.cx());
         (!wire.is_empty()).then_some(wire)
     }
 }
@@ -147,15 +148,15 @@ impl Segment {
     }
 
     fn run_seconds(&mut self, seconds: u64) {
-        let end = self.0[0].lab.now + Duration::from_secs(seconds);
+        let end = self.0[0].context.now + Duration::from_secs(seconds);
         loop {
             self.settle();
             let deadlines = self.0.iter().filter_map(|host| {
                 [host.station.deadline(), host.application.deadline()].into_iter().flatten().min()
             });
             let next = deadlines.min().filter(|at| *at <= end);
-            let now = next.map_or(end, |at| at.max(self.0[0].lab.now));
-            self.0.iter_mut().for_each(|host| host.lab.now = now);
+            let now = next.map_or(end, |at| at.max(self.0[0].context.now));
+            self.0.iter_mut().for_each(|host| host.context.now = now);
             if next.is_none() {
                 return;
             }
@@ -204,13 +205,13 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     let remote = SocketAddr::new(address(2).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
     let mut caller = Host::new(1, fixed(1, None), Ipv6::Off, opening);
-    let said: Vec<u8> = (0..100_000_u32).map(|i| i.to_be_bytes()[3]).collect();
-    caller.application.stream.says.clone_from(&said);
+    let sent_data: Vec<u8> = (0..100_000_u32).map(|i| i.to_be_bytes()[3]).collect();
+    caller.application.stream.says.clone_from(&sent_data);
     let mut listener = Host::fixed(2);
     listener.application.stream.echoes = true;
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
-    assert!(segment.0[0].application.stream.heard == said);
+    assert!(segment.0[0].application.stream.received == sent_data);
 }
 
 /// Returns two hosts with a connection. The second echoes the data of the first.
@@ -237,7 +238,7 @@ fn a_host_that_does_not_exist_is_asked_for_three_times_and_no_buffer_is_lost() {
     segment.run_seconds(10);
     assert_eq!(types(&segment.0[0].sent), [EtherType::Arp; 3]);
     assert_eq!(segment.0[0].station.packets_lent(), 0);
-    assert_eq!(segment.0[0].lab.counted(Counter::NeighborsUnreachable), 1);
+    assert_eq!(segment.0[0].context.counted(Counter::NeighborsUnreachable), 1);
 }
 
 #[test]
@@ -246,11 +247,11 @@ fn a_call_to_a_host_that_does_not_exist_learns_that_it_cannot_be_reached() {
     let opening = Opening::Active { local: address(1).into(), remote };
     let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening)]);
     segment.run_seconds(10);
-    assert!(segment.0[0].lab.counted(Counter::TcpIcmpErrors) > 0);
+    assert!(segment.0[0].context.counted(Counter::TcpIcmpErrors) > 0);
 }
 
 #[test]
-fn what_is_beyond_the_segment_goes_to_the_router() {
+fn destinations_off_link_are_sent_to_the_router() {
     let router = Some(address(2));
     let opening = Opening::Passive { port: PORT };
     let first = Host::new(1, fixed(1, router), Ipv6::Off, opening);
@@ -276,7 +277,7 @@ fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
     segment.0[1].receive(&ping);
     segment.settle();
     assert_eq!(segment.0[1].sent, Vec::<Vec<u8>>::new());
-    assert_eq!(segment.0[1].lab.counted(Counter::EthernetFramesForOthers), 1);
+    assert_eq!(segment.0[1].context.counted(Counter::EthernetFramesForOthers), 1);
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn a_frame_for_another_host_is_not_looked_into() {
     while host.transmit().is_some() {}
     let header = Header { destination: mac(3), source: mac(2), ether_type: EtherType::Arp };
     host.receive(&header.emit());
-    assert_eq!(host.lab.counted(Counter::EthernetFramesForOthers), 1);
+    assert_eq!(host.context.counted(Counter::EthernetFramesForOthers), 1);
     assert_eq!(host.station.packets_lent(), 0);
 }
 
@@ -360,7 +361,7 @@ fn a_station_gets_its_address_from_a_server_and_uses_it() {
     let prefix_lens = segment.0.iter().map(|host| {
         host.station.layers.internet.addresses().as_slice().iter().map(|known| known.prefix_len)
     });
-    assert_eq!(prefix_lens.flatten().collect::<Vec<_>>(), [25, 24], "of server and person");
+    assert_eq!(prefix_lens.flatten().collect::<Vec<_>>(), [25, 24], "of server and settings");
     segment.0[0].ping(address(2));
     segment.settle();
     assert!(segment.0[0].station.take_echo_reply().is_some());
@@ -374,7 +375,7 @@ fn an_address_that_another_station_has_is_declined() {
     let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
     segment.run_with_server(&Server { lends: 2 }, 8);
     assert_eq!(segment.0[0].station.address(), Ipv4Addr::UNSPECIFIED);
-    assert_eq!(segment.0[0].lab.counted(Counter::DhcpDeclines), 1);
+    assert_eq!(segment.0[0].context.counted(Counter::DhcpDeclines), 1);
     segment.run_with_server(&Server { lends: 51 }, 30);
     assert_eq!(segment.0[0].station.address(), address(51));
 }
@@ -384,7 +385,7 @@ fn an_address_that_is_given_back_is_not_used_any_more() {
     let mut segment = Segment(vec![asks_a_server(1)]);
     segment.run_with_server(&Server { lends: 50 }, 20);
     let host = &mut segment.0[0];
-    host.station.layers.ethernet_mut().unwrap().release(&mut host.lab.cx());
+    host.station.layers.ethernet_mut().unwrap().release(&mut host.context.cx());
     segment.run_seconds(1);
     assert_eq!(segment.0[0].ethernet().lease(), None);
 }
@@ -429,7 +430,8 @@ fn two_stations_that_make_the_same_address_find_out() {
     // The same hardware address and secret twice, as with a cloned system image.
     let mut segment = Segment(vec![host(1), host(2)]);
     segment.run_seconds(30);
-    let duplicates = segment.0.iter().map(|h| h.lab.counted(Counter::NdDuplicates)).sum::<u64>();
+    let duplicates =
+        segment.0.iter().map(|h| h.context.counted(Counter::NdDuplicates)).sum::<u64>();
     assert!(duplicates > 0);
 }
 
@@ -443,14 +445,14 @@ fn advertisement(takes: &mut Host) -> Vec<u8> {
         valid_s: 3600,
         preferred_s: 1800,
     };
-    let said = RouterAdvertisement {
+    let sent_data = RouterAdvertisement {
         lifetime_s: 1800,
         source_mac: Some(mac(9)),
         prefixes: vec![prefix],
         ..RouterAdvertisement::default()
     };
-    let mut packet = takes.station.lend(&mut takes.lab.cx()).unwrap();
-    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    let mut packet = takes.station.lend(&mut takes.context.cx()).unwrap();
+    packet.extend(&nd::Message::RouterAdvertisement(sent_data).emit(router, nd::ALL_NODES));
     push_ipv6(&mut packet, router, nd::ALL_NODES);
     let destination = MacAddress::of_group_v6(nd::ALL_NODES);
     packet.push(&Header { destination, source: mac(9), ether_type: EtherType::Ipv6 }.emit());
@@ -556,20 +558,20 @@ fn a_connection_over_ethernet_and_ipv6_carries_bytes_both_ways() {
     let mut listener = Host::new(2, Ipv4::Off, fixed(theirs), Opening::Passive { port: PORT });
     listener.application.stream.echoes = true;
     let mut caller = Host::new(1, Ipv4::Off, fixed(ours), opening);
-    let said: Vec<u8> = (0..50_000_u32).map(|i| i.to_be_bytes()[3]).collect();
-    caller.application.stream.says.clone_from(&said);
+    let sent_data: Vec<u8> = (0..50_000_u32).map(|i| i.to_be_bytes()[3]).collect();
+    caller.application.stream.says.clone_from(&sent_data);
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
-    assert!(segment.0[0].application.stream.heard == said);
+    assert!(segment.0[0].application.stream.received == sent_data);
 }
 
 /// Returns an advertisement of a router at `fe80::number`.
 fn advertises(number: u8) -> Vec<u8> {
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, number.into());
     let source_mac = Some(mac(number));
-    let said = RouterAdvertisement { lifetime_s: 1800, source_mac, ..Default::default() };
+    let sent_data = RouterAdvertisement { lifetime_s: 1800, source_mac, ..Default::default() };
     let mut packet = Packet::with_capacity(100);
-    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    packet.extend(&nd::Message::RouterAdvertisement(sent_data).emit(router, nd::ALL_NODES));
     push_ipv6(&mut packet, router, nd::ALL_NODES);
     let destination = MacAddress::of_group_v6(nd::ALL_NODES);
     packet.push(&Header { destination, source: mac(number), ether_type: EtherType::Ipv6 }.emit());

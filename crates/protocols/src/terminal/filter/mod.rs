@@ -173,7 +173,8 @@ impl Filter {
             bytes.extend_from_slice(ST);
         }
         core::mem::take(&mut self.modes).reset(&mut bytes);
-        (self.state, self.has_string_escape) = (State::Ground, false);
+        self.state = State::Ground;
+        self.has_string_escape = false;
         self.pending.clear();
         self.character.clear();
         bytes
@@ -206,7 +207,7 @@ impl Filter {
                 let is_alone = self.character.is_empty();
                 self.malformed();
                 if is_alone || !(0xc2..=0xf4).contains(&byte) {
-                    self.stray(byte);
+                    self.discard(byte);
                 } else {
                     self.character.push(byte);
                 }
@@ -218,12 +219,12 @@ impl Filter {
     /// other encodings are removed.
     fn malformed(&mut self) {
         for byte in core::mem::take(&mut self.character) {
-            self.stray(byte);
+            self.discard(byte);
         }
     }
 
     /// Processes a byte that belongs to no character.
-    fn stray(&mut self, byte: u8) {
+    fn discard(&mut self, byte: u8) {
         self.settle_string_escape();
         self.abandon();
         if byte < 0xa0 {

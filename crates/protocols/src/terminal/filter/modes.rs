@@ -31,7 +31,7 @@ const PRIVATE: [(u32, bool); 29] = [
     (9001, false),
     (1035, true),
     (1036, true),
-    // These move the cursor, so they come last.
+    // These modes move the cursor, so they come last.
     (6, false),
     (47, false),
     (1047, false),
@@ -139,8 +139,11 @@ impl Modes {
                 self.private &= !(1 << place);
             }
         }
-        (self.has_margins, self.has_style, self.has_charset) = (false, false, false);
-        (self.is_shifted, self.has_keypad) = (false, false);
+        self.has_margins = false;
+        self.has_style = false;
+        self.has_charset = false;
+        self.is_shifted = false;
+        self.has_keypad = false;
     }
 
     /// Appends the bytes that reset everything that is set.

@@ -9,15 +9,15 @@ use std::vec;
 
 /// A terminal that obeys every sequence, based on an independent parser.
 #[derive(Default)]
-struct Victim {
+struct PermissiveTerminal {
     /// Actions: clipboard access, answers with text, printing, commands.
-    acts: Vec<String>,
+    actions: Vec<String>,
     /// The displayed text.
     text: String,
     device: String,
 }
 
-impl Victim {
+impl PermissiveTerminal {
     fn shown(bytes: &[u8]) -> Self {
         let mut victim = Self::default();
         vte::Parser::new().advance(&mut victim, bytes);
@@ -25,11 +25,11 @@ impl Victim {
     }
 
     fn act(&mut self, act: impl Into<String>) {
-        self.acts.push(act.into());
+        self.actions.push(act.into());
     }
 }
 
-impl vte::Perform for Victim {
+impl vte::Perform for PermissiveTerminal {
     fn print(&mut self, character: char) {
         if character.is_control() && character > DEL.into() {
             self.act(format!("C1 {:x}", u32::from(character)));
@@ -67,7 +67,7 @@ impl vte::Perform for Victim {
     fn hook(&mut self, _: &vte::Params, intermediates: &[u8], _: bool, last: char) {
         self.device = format!("DCS {}{last}", String::from_utf8_lossy(intermediates));
         if self.device != "DCS q" && self.device != "DCS =s" {
-            self.acts.push(self.device.clone());
+            self.actions.push(self.device.clone());
         }
     }
 
@@ -113,15 +113,20 @@ fn filtered(bytes: impl AsRef<[u8]>) -> Vec<u8> {
 /// position, and that the text around it remains.
 fn is_removed(sequence: &[u8]) {
     let hostile = [b"before ", sequence, b"\x1b\\ behind"].concat();
-    let victim = Victim::shown(&hostile);
-    assert!(!victim.acts.is_empty(), "{} does nothing", sequence.escape_ascii());
+    let victim = PermissiveTerminal::shown(&hostile);
+    assert!(!victim.actions.is_empty(), "{} does nothing", sequence.escape_ascii());
     for cut in 0..hostile.len() {
         let (first, second) = hostile.split_at(cut);
         let mut filter = Filter::new(Policy::default());
         let mut bytes = filter.pass(first, Instant::ZERO).to_vec();
         bytes.extend_from_slice(filter.pass(second, Instant::ZERO));
-        let victim = Victim::shown(&bytes);
-        assert_eq!(victim.acts, Vec::<String>::new(), "{} cut at {cut}", sequence.escape_ascii());
+        let victim = PermissiveTerminal::shown(&bytes);
+        assert_eq!(
+            victim.actions,
+            Vec::<String>::new(),
+            "{} cut at {cut}",
+            sequence.escape_ascii()
+        );
         assert!(victim.text.starts_with("before "), "{}", victim.text);
         assert!(victim.text.ends_with(" behind"), "{}", victim.text);
         assert!(filter.removed() > 0);
@@ -347,7 +352,7 @@ fn restored(bytes: &str) -> String {
 
 // attack row 133
 #[test]
-fn what_a_program_has_set_and_not_reset_is_reset() {
+fn modes_left_set_by_a_program_are_reset() {
     for (set, reset) in [
         ("\x1b[?1049h", "\x1b[?1049l"),
         ("\x1b[?1000h\x1b[?1002h\x1b[?1003;1006h", "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"),
@@ -427,7 +432,8 @@ proptest! {
         cuts in prop::collection::vec(1..40_usize, 1..20),
     ) {
         let mut filter = Filter::new(Policy::default());
-        let (mut out, mut rest) = (Vec::new(), session.as_slice());
+        let mut out = Vec::new();
+        let mut rest = session.as_slice();
         for count in cuts.iter().cycle() {
             let (piece, later) = rest.split_at(rest.len().min(*count));
             out.extend_from_slice(filter.pass(piece, Instant::ZERO));
@@ -442,7 +448,7 @@ proptest! {
 
     // attack row 130
     #[test]
-    fn whatever_comes_does_nothing_at_the_terminal_wherever_it_is_cut(
+    fn any_input_is_harmless_to_the_terminal_wherever_it_is_cut(
         bytes in hostile(),
         cuts in prop::collection::vec(1..5_usize, 1..20),
         is_utf8 in any::<bool>(),
@@ -450,11 +456,12 @@ proptest! {
         let policy = Policy { is_utf8, ..Policy::default() };
         let whole = passed(&bytes, policy);
         if is_utf8 {
-            let acts = Victim::shown(&whole).acts;
-            prop_assert!(acts.is_empty(), "{acts:?} in {}", whole.escape_ascii());
+            let actions = PermissiveTerminal::shown(&whole).actions;
+            prop_assert!(actions.is_empty(), "{actions:?} in {}", whole.escape_ascii());
         }
         let mut filter = Filter::new(policy);
-        let (mut out, mut rest) = (Vec::new(), bytes.as_slice());
+        let mut out = Vec::new();
+        let mut rest = bytes.as_slice();
         for count in cuts.iter().cycle() {
             let (piece, later) = rest.split_at(rest.len().min(*count));
             out.extend_from_slice(filter.pass(piece, Instant::ZERO));

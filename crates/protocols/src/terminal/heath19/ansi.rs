@@ -23,7 +23,7 @@ pub(super) struct Parameters {
     /// Whether a byte was read, so that a semicolon is a separator.
     has_begun: bool,
     has_number: bool,
-    /// Whether the last number has a digit.
+    /// Whether the number being read has at least one digit so far.
     is_building: bool,
 }
 
@@ -32,7 +32,9 @@ impl Parameters {
         if let Some(number) = self.work.get_mut(self.at) {
             *number = number.wrapping_mul(10).wrapping_add(digit);
         }
-        (self.has_begun, self.has_number, self.is_building) = (true, true, true);
+        self.has_begun = true;
+        self.has_number = true;
+        self.is_building = true;
     }
 
     fn separator(&mut self) {
@@ -137,7 +139,8 @@ impl Heath19 {
     }
 
     fn ansi_motion(&mut self, parameters: &Parameters, last: u8) -> bool {
-        let (screen, count) = (&mut self.screen, parameters.count());
+        let screen = &mut self.screen;
+        let count = parameters.count();
         match (last, parameters.has_number) {
             (b'A', _) => screen.up(count),
             (b'B', _) => screen.down(count),
@@ -157,7 +160,8 @@ impl Heath19 {
     }
 
     fn ansi_edit(&mut self, parameters: &Parameters, last: u8) -> bool {
-        let (screen, count) = (&mut self.screen, parameters.count());
+        let screen = &mut self.screen;
+        let count = parameters.count();
         match (last, parameters.first().unwrap_or(0)) {
             (b'J', 0) => screen.erase_from_cursor(),
             (b'J', 1) => screen.erase_to_cursor(),

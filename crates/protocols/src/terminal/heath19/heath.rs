@@ -60,7 +60,8 @@ impl Heath19 {
 
     /// Enters hold screen mode, unless this is the beginning of a private sequence.
     fn enter_hold(&mut self) {
-        let (held_before, budget) = (self.modes.holds, self.hold_budget);
+        let held_before = self.modes.holds;
+        let budget = self.hold_budget;
         self.set_hold(true);
         if self.ignores_private {
             self.state = State::Hold { held_before, budget };
@@ -72,7 +73,8 @@ impl Heath19 {
             self.enter_hold();
             return true;
         }
-        let (screen, modes) = (&mut self.screen, &mut self.modes);
+        let screen = &mut self.screen;
+        let modes = &mut self.modes;
         match byte {
             b'@' => screen.inserts = true,
             b'O' => screen.inserts = false,

@@ -30,7 +30,7 @@ mod transmit;
 
 pub use keyboard::{Key, KeyCode, KeyModes, Modifiers};
 
-use super::ansi::Written;
+use super::ansi::ScreenEffect;
 use super::cell::Cell;
 use super::picture::{CursorShape, Picture, PictureCursor};
 use crate::cx::Cx;
@@ -203,7 +203,7 @@ pub struct Heath19 {
     /// Whether the host may request the transmission of the screen.
     transmits: bool,
     /// The last XOFF or XON that did not fit into the output.
-    owed_flow: Option<u8>,
+    pending_flow_control: Option<u8>,
     has_rung: bool,
     baud_rate: Option<u32>,
 }
@@ -225,16 +225,16 @@ impl Heath19 {
             has_sent_xoff: false,
             output: Vec::new(),
             transmits: false,
-            owed_flow: None,
+            pending_flow_control: None,
             has_rung: false,
             baud_rate: None,
         }
     }
 
     /// Processes bytes from the host.
-    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Written {
+    pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> ScreenEffect {
         if self.is_off_line {
-            return Written::default();
+            return ScreenEffect::default();
         }
         self.measured(cx, |terminal, cx| {
             let mut rest = bytes;
@@ -254,9 +254,9 @@ impl Heath19 {
     }
 
     /// Processes a key; returns its effect on the screen if it is executed locally.
-    pub fn key(&mut self, key: Key, modifiers: Modifiers, cx: &mut Cx<'_>) -> Written {
+    pub fn key(&mut self, key: Key, modifiers: Modifiers, cx: &mut Cx<'_>) -> ScreenEffect {
         if self.modes.is_keyboard_off {
-            return Written::default();
+            return ScreenEffect::default();
         }
         let code = key.code(modifiers, self.key_modes());
         self.measured(cx, |terminal, cx| {
@@ -302,7 +302,8 @@ impl Heath19 {
         (self.screen.cells_written, self.screen.new_lines) = counts;
         self.modes = Modes::new(&self.switches);
         self.state = State::Ground;
-        (self.hold_budget, self.is_held) = (1, false);
+        self.hold_budget = 1;
+        self.is_held = false;
         self.baud_rate = Some(self.switches.baud_rate);
     }
 
@@ -324,7 +325,7 @@ impl Heath19 {
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
         if self.output.len() < OUTPUT_MAX {
-            self.output.extend(self.owed_flow.take());
+            self.output.extend(self.pending_flow_control.take());
         }
     }
 
@@ -412,12 +413,17 @@ impl Heath19 {
         picture
     }
 
-    fn measured(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Self, &mut Cx<'_>)) -> Written {
+    fn measured(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: impl FnOnce(&mut Self, &mut Cx<'_>),
+    ) -> ScreenEffect {
         let account = cx.meter.enter(Account::Terminal);
-        let (cells, new_lines) = (self.screen.cells_written, self.screen.new_lines);
+        let cells = self.screen.cells_written;
+        let new_lines = self.screen.new_lines;
         work(self, cx);
         cx.meter.enter(account);
-        Written {
+        ScreenEffect {
             cells: self.screen.cells_written - cells,
             new_lines: self.screen.new_lines - new_lines,
         }
@@ -472,7 +478,8 @@ impl Heath19 {
 
     /// Executes the held line feed and sets a new budget.
     fn release(&mut self, budget: u8, meter: &mut Meter) {
-        (self.is_held, self.hold_budget) = (false, budget);
+        self.is_held = false;
+        self.hold_budget = budget;
         self.feed_line(meter);
     }
 
@@ -531,7 +538,8 @@ impl Heath19 {
             }
             State::Parameters(parameters) => self.parameter(parameters, byte, cx),
             State::Hold { held_before, budget } if byte == b'?' => {
-                (self.modes.holds, self.hold_budget) = (held_before, budget);
+                self.modes.holds = held_before;
+                self.hold_budget = budget;
                 self.state = State::Private { count: 0 };
             }
             State::Hold { .. } => {
@@ -646,7 +654,7 @@ impl Heath19 {
         if self.output.len() < OUTPUT_MAX {
             self.output.push(flow);
         } else {
-            self.owed_flow = Some(flow);
+            self.pending_flow_control = Some(flow);
         }
     }
 }

@@ -114,7 +114,8 @@ impl Screen {
     }
 
     fn put(&mut self, text: &[u8]) {
-        let (Place { row, column }, style) = (self.cursor, self.style());
+        let Place { row, column } = self.cursor;
+        let style = self.style();
         self.cells_written += text.len() as u64;
         if let Some(row) = self.grid.row_mut(row) {
             row.write_ascii(column, text, Cell::new(' ', style));
@@ -123,7 +124,8 @@ impl Screen {
 
     fn print_one(&mut self, byte: u8, meter: &mut Meter) {
         let character = if self.is_graphic { glyphs::glyph(byte) } else { char::from(byte) };
-        let (Place { row, column }, style) = (self.cursor, self.style());
+        let Place { row, column } = self.cursor;
+        let style = self.style();
         if let Some(row) = self.grid.row_mut(row) {
             if self.inserts {
                 row.insert(column..COLUMNS, 1, Cell::BLANK);
@@ -166,7 +168,7 @@ impl Screen {
         self.cursor.column = 0;
     }
 
-    /// HT: moves to the next multiple of eight; after the last of them one column to the right.
+    /// HT: moves to the next multiple of eight; from the last tab stop on, one column to the right.
     pub(super) fn tab(&mut self) {
         let stop = (self.cursor.column / TAB_DISTANCE + 1) * TAB_DISTANCE;
         self.cursor.column = if stop < COLUMNS { stop } else { self.cursor.column + 1 };
@@ -287,8 +289,8 @@ impl Screen {
         }
     }
 
-    /// Inserts lines at the cursor's row. On the 25th line it blanks that line, where the original
-    /// corrupts its memory.
+    /// Inserts lines at the cursor's row. On the 25th line this blanks that line, where the
+    /// original corrupts its memory.
     pub(super) fn insert_lines(&mut self, count: usize) {
         if self.is_on_line_25() {
             self.erase_line();

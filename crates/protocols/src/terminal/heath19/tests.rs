@@ -15,14 +15,14 @@ use transmit::PAGE_BYTES_MAX;
 /// A terminal with its test context.
 struct Bench {
     terminal: Heath19,
-    lab: TestContext,
+    context: TestContext,
 }
 
 impl Bench {
     fn new() -> Self {
         let mut terminal = Heath19::new(Switches::default());
         terminal.transmit_on_request(true);
-        Self { terminal, lab: TestContext::default() }
+        Self { terminal, context: TestContext::default() }
     }
 
     fn with(input: impl AsRef<[u8]>) -> Self {
@@ -31,12 +31,12 @@ impl Bench {
         bench
     }
 
-    fn receive(&mut self, input: impl AsRef<[u8]>) -> Written {
-        self.terminal.receive(input.as_ref(), &mut self.lab.cx())
+    fn receive(&mut self, input: impl AsRef<[u8]>) -> ScreenEffect {
+        self.terminal.receive(input.as_ref(), &mut self.context.cx())
     }
 
     fn key(&mut self, key: Key, shift: bool) {
-        self.terminal.key(key, Modifiers { shift, control: false }, &mut self.lab.cx());
+        self.terminal.key(key, Modifiers { shift, control: false }, &mut self.context.cx());
     }
 
     fn said(&mut self) -> String {
@@ -193,7 +193,7 @@ fn item_10_a_mode_that_does_not_exist_is_taken_as_the_character() {
 fn item_11_an_unknown_byte_after_esc_is_swallowed() {
     let bench = Bench::with("a\x1bXb\x1b\nc\x1b\x1b\x1bHd");
     assert_eq!(bench.terminal.text(), "dbc");
-    assert_eq!(bench.lab.counted(Counter::TerminalSequencesUnknown), 2);
+    assert_eq!(bench.context.counted(Counter::TerminalSequencesUnknown), 2);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn item_14_reports_are_those_of_the_mode() {
     assert_eq!(bench.said(), "\x1bY%'\x1b/K");
     bench.receive("\x1b<\x1b[6n\x1b[5n\x1b[c\x1bZ");
     assert_eq!(bench.said(), "\x1b[6;8R");
-    assert_eq!(bench.lab.counted(Counter::TerminalReports), 3);
+    assert_eq!(bench.context.counted(Counter::TerminalReports), 3);
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn automatic_line_feed_and_return_do_each_other_once() {
 }
 
 #[test]
-fn baud_codes_are_told_and_others_ignored() {
+fn baud_codes_are_reported_and_others_ignored() {
     let mut bench = Bench::with("\x1brA");
     assert_eq!(bench.terminal.event(), Some(Event::BaudRate(110)));
     bench.receive("\x1brN\x1br@\x1b<\x1b[14r");
@@ -481,13 +481,13 @@ fn control_makes_control_codes_of_letters_and_performs_functions_locally() {
     let mut bench = Bench::with("abc\x1bH");
     let control = Modifiers { shift: false, control: true };
     for key in [Key::Character(b'c'), Key::Character(b'1'), Key::Character(b'@'), Key::Erase] {
-        bench.terminal.key(key, control, &mut bench.lab.cx());
+        bench.terminal.key(key, control, &mut bench.context.cx());
     }
     assert_eq!((bench.said().as_str(), bench.terminal.text().as_str()), ("\x031\0", ""));
 }
 
 #[test]
-fn off_line_keys_go_to_the_screen_and_the_host_is_not_heard() {
+fn off_line_keys_go_to_the_screen_and_the_host_is_ignored() {
     let mut bench = Bench::new();
     bench.terminal.set_off_line(true);
     bench.receive("host");
@@ -498,7 +498,7 @@ fn off_line_keys_go_to_the_screen_and_the_host_is_not_heard() {
 #[test]
 fn in_half_duplex_keys_go_to_line_and_screen() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
+    let mut bench = Bench { terminal: Heath19::new(switches), context: TestContext::default() };
     bench.key(Key::Character(b'k'), false);
     assert_eq!((bench.said().as_str(), bench.terminal.text().as_str()), ("k", "k"));
 }
@@ -516,10 +516,10 @@ fn a_disabled_keyboard_makes_nothing() {
 #[test]
 fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
+    let mut bench = Bench { terminal: Heath19::new(switches), context: TestContext::default() };
     bench.receive(to(23, 0) + "\x1b[\n" + &"a".repeat(127));
     bench.key(Key::F1, false);
-    assert_eq!(bench.lab.counted(Counter::TerminalInputOverruns), 1);
+    assert_eq!(bench.context.counted(Counter::TerminalInputOverruns), 1);
     assert_eq!(bench.terminal.event(), Some(Event::Bell));
 }
 
@@ -527,11 +527,11 @@ fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
 
 // attack row 74
 #[test]
-fn row_74_replies_are_fixed_and_refused_when_nobody_takes_them() {
+fn row_74_replies_are_fixed_and_refused_when_the_client_does_not_read() {
     let bench = Bench::with("\x1bZ\x1bn".repeat(1000));
     assert_eq!(bench.terminal.output().len(), 255);
     assert!(bench.terminal.output().iter().all(|byte| b"\x1b/KY ".contains(byte)));
-    assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 1927);
+    assert_eq!(bench.context.counted(Counter::TerminalReportsRefused), 1927);
 }
 
 // attack row 65
@@ -541,15 +541,15 @@ fn row_65_a_page_is_not_sent_to_a_host_that_may_not_have_it() {
     bench.terminal.transmit_on_request(false);
     bench.receive("rm -rf ~\x1b#\x1b]\x1b<\x1b[p\x1b[q");
     assert_eq!(bench.said(), "");
-    assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 4);
+    assert_eq!(bench.context.counted(Counter::TerminalReportsRefused), 4);
 }
 
 #[test]
-fn pages_that_nobody_takes_are_refused_after_the_first() {
+fn unread_pages_are_refused_after_the_first() {
     let pattern = "\x1bpa\x1b[10m`\x1b[7m`\x1b[11m".repeat(3);
     let bench = Bench::with("\x1b#".repeat(100) + &pattern);
     assert_eq!(bench.terminal.output().len(), 1921);
-    assert_eq!(bench.lab.counted(Counter::TerminalReportsRefused), 99);
+    assert_eq!(bench.context.counted(Counter::TerminalReportsRefused), 99);
 }
 
 #[test]
@@ -582,10 +582,10 @@ fn the_last_xon_reaches_a_host_that_reads_late() {
 fn bytes_and_new_lines_are_charged_to_the_terminal() {
     let mut bench = Bench::new();
     let costs = Costs::default().with(Work::TerminalByte, 10).with(Work::NewLine, 1000);
-    bench.lab.meter = Meter::new(Clock::Virtual(costs));
+    bench.context.meter = Meter::new(Clock::Virtual(costs));
     let written = bench.receive(eighty('a') + "b\r\n\x1bH");
-    assert_eq!(written, Written { cells: 81, new_lines: 2 });
-    assert_eq!(bench.lab.meter.charged(Account::Terminal), 85 * 10 + 2 * 1000);
+    assert_eq!(written, ScreenEffect { cells: 81, new_lines: 2 });
+    assert_eq!(bench.context.meter.charged(Account::Terminal), 85 * 10 + 2 * 1000);
 }
 
 #[test]
@@ -636,10 +636,10 @@ proptest! {
         settings in any::<(u8, u8)>(),
     ) {
         let switches = Switches::from_settings(settings.0, settings.1);
-        let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
+        let mut bench = Bench { terminal: Heath19::new(switches), context: TestContext::default() };
         for (stream, (key, modifiers)) in steps {
             bench.receive(stream);
-            bench.terminal.key(key, modifiers, &mut bench.lab.cx());
+            bench.terminal.key(key, modifiers, &mut bench.context.cx());
             let (row, column) = bench.terminal.cursor();
             prop_assert!(row < 25 && column < 80);
             prop_assert!(bench.terminal.waiting() <= 128);
@@ -655,7 +655,8 @@ proptest! {
     ) {
         let whole = Bench::with(&stream);
         let mut parts = Bench::new();
-        let (mut rest, mut sizes) = (stream.as_slice(), sizes.into_iter().cycle());
+        let mut rest = stream.as_slice();
+        let mut sizes = sizes.into_iter().cycle();
         while !rest.is_empty() {
             let (part, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
             parts.receive(part);
@@ -665,13 +666,14 @@ proptest! {
     }
 
     #[test]
-    fn what_is_drawn_is_what_is_seen(steps in prop::collection::vec(streams(), 1..5)) {
-        let (mut bench, mut screen) = (Bench::new(), Terminal::new(80, 25));
+    fn the_rendered_screen_equals_the_model(steps in prop::collection::vec(streams(), 1..5)) {
+        let mut bench = Bench::new();
+        let mut screen = Terminal::new(80, 25);
         let mut old = Picture::new(80, 25);
         for stream in steps {
             bench.receive(stream);
             let new = bench.terminal.picture();
-            screen.receive(&draw(&old, &new), &mut bench.lab.cx());
+            screen.receive(&draw(&old, &new), &mut bench.context.cx());
             let drawn = screen.picture();
             let place = |picture: &Picture| picture.cursor().map(|at| (at.row, at.column));
             prop_assert_eq!(place(&drawn), place(&new));

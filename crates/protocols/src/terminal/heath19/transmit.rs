@@ -35,8 +35,10 @@ impl Heath19 {
         if !self.transmits || self.output.len() > OUTPUT_MAX {
             return meter.count(Counter::TerminalReportsRefused);
         }
-        let (mut is_graphic, mut is_reverse) = (false, false);
-        let (grid, is_ansi) = (self.screen.grid(), self.modes.keys.is_ansi);
+        let mut is_graphic = false;
+        let mut is_reverse = false;
+        let grid = self.screen.grid();
+        let is_ansi = self.modes.keys.is_ansi;
         let mut page = Vec::with_capacity(rows.len() * COLUMNS + 1);
         let places = rows.flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
         for cell in places.filter_map(|(row, column)| grid.cell(row, column)) {

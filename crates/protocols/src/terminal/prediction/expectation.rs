@@ -1,12 +1,12 @@
 //! The expected effect of a key: the cursor position that follows, and the change of the row.
 //!
-//! A line that is longer than a row continues in the next one, and hosts differ in how they get
-//! there. A shell that edits its line moves to the next row at once, by an additional character or
-//! by CR. If the kernel echoes, the terminal's wrap is pending until the next character. Both
-//! positions are accepted for the key that fills a row, and the following keys are predicted alike.
-//! Only the first kind erases back across the edge, so that is predicted only after the host has
-//! been observed to wrap at once. In the last row the wrap scrolls: rows are counted as if it had
-//! not, and the number of scrolled rows is counted separately.
+//! A line that is longer than a row continues in the next one, and hosts differ in how they move to
+//! the next row. A shell that edits its line moves to the next row at once, by an additional
+//! character or by CR. If the kernel echoes, the terminal's wrap is pending until the next
+//! character. Both positions are accepted for the key that fills a row, and the following keys are
+//! predicted alike. Only the first kind erases back across the edge, so that is predicted only
+//! after the host has been observed to wrap at once. In the last row the wrap scrolls: rows are
+//! counted as if it had not, and the number of scrolled rows is counted separately.
 
 use super::super::cell::{Cell, Style};
 use super::keys::Key;
@@ -19,23 +19,23 @@ use unicode_width::UnicodeWidthChar;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     /// Cursor position after the key.
-    pub(super) spot: Spot,
+    pub(super) position: ExpectedPosition,
     /// Column and character expected in the row that the key changes.
     pub(super) cell: Option<(usize, char)>,
-    /// Change of that row.
+    /// Change of the row by the key.
     pub(super) edit: Edit,
-    /// Number of that row, counted as if nothing had scrolled.
+    /// Index of the changed row, counted as if nothing had scrolled.
     pub(super) edit_row: usize,
-    /// Whether its confirmation proves that the host echoes.
+    /// Whether the confirmation of the key proves that the host echoes.
     pub(super) is_evidence: bool,
 }
 
 /// Cursor position after a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct ExpectedPosition {
     /// Position of the cursor if the host moves to the next row at once.
     pub(super) place: Place,
-    /// Number of rows by which the screen has scrolled by then.
+    /// Number of rows by which the screen has scrolled when the cursor is at this position.
     pub(super) scrolled: usize,
     /// Position at which the host leaves the wrap pending.
     pub(super) pending: Option<Place>,
@@ -59,7 +59,7 @@ pub(super) enum Wrap {
     Pending,
 }
 
-impl Spot {
+impl ExpectedPosition {
     /// Returns the row, counted as if nothing had scrolled.
     fn row(self) -> usize {
         self.place.row + self.scrolled
@@ -81,8 +81,8 @@ impl Predictor {
     /// Predicts the effect of a key after those in the queue.
     pub(super) fn expect(&mut self, key: Key) -> Option<Expected> {
         let from = match self.queue.back() {
-            Some(last) => last.expected.map(|expected| expected.spot),
-            None => Some(self.base_spot()),
+            Some(last) => last.expected.map(|expected| expected.position),
+            None => Some(self.base_position()),
         };
         let expected = from.and_then(|from| match key {
             Key::Text(character) => self.expect_text(character, from),
@@ -98,25 +98,27 @@ impl Predictor {
     }
 
     /// Returns the position before the next key if the queue is empty.
-    fn base_spot(&self) -> Spot {
-        let spot = Spot { place: self.base, scrolled: self.base_scrolled, pending: None };
+    fn base_position(&self) -> ExpectedPosition {
+        let position =
+            ExpectedPosition { place: self.base, scrolled: self.base_scrolled, pending: None };
         match self.base.is_wrap_pending {
-            false => spot,
-            true => Spot { pending: Some(self.base), ..self.row_below(spot) },
+            false => position,
+            true => ExpectedPosition { pending: Some(self.base), ..self.row_below(position) },
         }
     }
 
     /// Returns the start of the row below, which may require scrolling.
-    fn row_below(&self, from: Spot) -> Spot {
+    fn row_below(&self, from: ExpectedPosition) -> ExpectedPosition {
         let last = self.rows().saturating_sub(1);
         let scrolled = from.scrolled + usize::from(from.place.row >= last);
         let row = (from.place.row + 1).min(last);
-        Spot { place: Place { row, ..Place::default() }, scrolled, pending: None }
+        ExpectedPosition { place: Place { row, ..Place::default() }, scrolled, pending: None }
     }
 
-    fn expect_text(&mut self, character: char, from: Spot) -> Option<Expected> {
+    fn expect_text(&mut self, character: char, from: ExpectedPosition) -> Option<Expected> {
         let view = self.view_of(from.row());
-        let (width, column) = (character.width()?, from.place.column);
+        let width = character.width()?;
+        let column = from.place.column;
         let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
         let is_at_end = view.is_blank_from(column);
         let fits = column + width < view.cells.len() && (self.keeps_tail() || view.has_room());
@@ -133,15 +135,19 @@ impl Predictor {
         }
         self.erasable += 1;
         let end = column + width;
-        let spot = match end == view.cells.len() {
-            false => Spot { place: Place { column: end, ..from.place }, pending: None, ..from },
+        let position = match end == view.cells.len() {
+            false => ExpectedPosition {
+                place: Place { column: end, ..from.place },
+                pending: None,
+                ..from
+            },
             true => {
                 let place = Place { column: end - 1, is_wrap_pending: true, ..from.place };
-                Spot { pending: Some(place), ..self.row_below(from) }
+                ExpectedPosition { pending: Some(place), ..self.row_below(from) }
             }
         };
         Some(Expected {
-            spot,
+            position,
             cell: Some((column, character)),
             edit: Edit::Insert { column, character, width }.with_tail_kept(self.keeps_tail()),
             edit_row: from.row(),
@@ -149,7 +155,7 @@ impl Predictor {
         })
     }
 
-    fn expect_erasure(&mut self, from: Spot) -> Option<Expected> {
+    fn expect_erasure(&mut self, from: ExpectedPosition) -> Option<Expected> {
         self.erasable = self.erasable.checked_sub(1)?;
         let mut from = from;
         if from.place.column == 0 {
@@ -158,7 +164,7 @@ impl Predictor {
             let goes_back = self.wrap == Some(Wrap::Immediate) && !is_pending;
             let is_empty = self.view_of(from.row()).is_blank_from(0);
             let row = from.place.row.checked_sub(1).filter(|_| goes_back && is_empty)?;
-            let column = usize::from(self.far.size().0);
+            let column = usize::from(self.host_screen.size().0);
             from.place = Place { row, column, ..Place::default() };
         }
         let mut view = self.view_of(from.row());
@@ -171,12 +177,13 @@ impl Predictor {
         }
         view.remove(column, width);
         let cell = view.cells.get(column).map(|cell| (column, cell.character()));
-        let spot = Spot { place: Place { column, ..from.place }, pending: None, ..from };
+        let position =
+            ExpectedPosition { place: Place { column, ..from.place }, pending: None, ..from };
         let edit = Edit::Remove { column, width };
-        Some(Expected { spot, cell, edit, edit_row: from.row(), is_evidence: false })
+        Some(Expected { position, cell, edit, edit_row: from.row(), is_evidence: false })
     }
 
-    fn expect_motion(&mut self, key: Key, from: Spot) -> Option<Expected> {
+    fn expect_motion(&mut self, key: Key, from: ExpectedPosition) -> Option<Expected> {
         let view = self.view_of(from.row());
         let at = from.place.column;
         let column = match key {
@@ -189,31 +196,33 @@ impl Predictor {
         if !matches!(self.last_key, Key::Left | Key::Right) {
             self.begin_epoch();
         }
-        let spot = Spot { place: Place { column, ..from.place }, ..from };
-        let (edit, edit_row) = (Edit::None, from.row());
-        Some(Expected { spot, cell: None, edit, edit_row, is_evidence: true })
+        let position = ExpectedPosition { place: Place { column, ..from.place }, ..from };
+        let edit = Edit::None;
+        let edit_row = from.row();
+        Some(Expected { position, cell: None, edit, edit_row, is_evidence: true })
     }
 
-    fn expect_enter(&mut self, from: Spot) -> Option<Expected> {
+    fn expect_enter(&mut self, from: ExpectedPosition) -> Option<Expected> {
         let is_pending = self.queue.is_empty() && self.base.is_wrap_pending;
         let wrap = if is_pending { Some(Wrap::Pending) } else { self.wrap };
-        let spot = match (from.pending, wrap) {
+        let position = match (from.pending, wrap) {
             (None, _) | (Some(_), Some(Wrap::Immediate)) => self.row_below(from),
-            (Some(_), Some(Wrap::Pending)) => Spot { pending: None, ..from },
+            (Some(_), Some(Wrap::Pending)) => ExpectedPosition { pending: None, ..from },
             (Some(_), None) => return None,
         };
         self.begin_epoch();
-        let (edit, edit_row) = (Edit::None, from.row());
-        Some(Expected { spot, cell: None, edit, edit_row, is_evidence: false })
+        let edit = Edit::None;
+        let edit_row = from.row();
+        Some(Expected { position, cell: None, edit, edit_row, is_evidence: false })
     }
 
     /// Returns a row, counted as if nothing had scrolled, as all keys of the queue will leave it.
     fn view_of(&self, row: usize) -> View {
         let cells = match row.checked_sub(self.base_scrolled).filter(|row| *row < self.rows()) {
-            Some(row) => self.far.row_cells(row).to_vec(),
-            None => vec![Cell::BLANK; self.far.size().0.into()],
+            Some(row) => self.host_screen.row_cells(row).to_vec(),
+            None => vec![Cell::BLANK; self.host_screen.size().0.into()],
         };
-        let mut view = View { cells, column: 0, style: self.far.style() };
+        let mut view = View { cells, column: 0, style: self.host_screen.style() };
         for expected in self.queue.iter().filter_map(|typed| typed.expected) {
             if expected.edit_row == row {
                 expected.edit.apply(&mut view, Style::PLAIN);

@@ -64,7 +64,7 @@ use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
 
-/// Number of bytes in one piece above which they were not typed by hand.
+/// Number of bytes in one call of [`Predictor::typed`] above which they count as pasted.
 const PASTE_MIN: usize = 100;
 /// Maximum number of keys that wait for their echo (our choice): more than ten seconds of a fast
 /// typist.
@@ -104,8 +104,8 @@ pub struct Statistics {
     pub shown: u64,
     /// Predictions that the host confirmed.
     pub confirmed: u64,
-    /// Predictions that the host refuted or did not answer, after it had confirmed others of their
-    /// epoch.
+    /// Predictions that the host refuted or did not answer, after the host had confirmed other
+    /// predictions of the same epoch.
     pub wrong: u64,
     /// Wrong predictions that were displayed.
     pub wrong_seen: u64,
@@ -124,7 +124,7 @@ struct Place {
 
 /// A key in flight.
 #[derive(Clone, Copy, Debug)]
-struct Typed {
+struct TypedKey {
     key: Key,
     /// Number of the key, counted from 1.
     number: u64,
@@ -134,12 +134,12 @@ struct Typed {
     expected: Option<Expected>,
     /// Time by which the echo has arrived, if there is one, according to the host.
     settled_at: Option<Instant>,
-    past: Past,
+    past: KeyHistory,
 }
 
 /// Facts about a key that persist when it is predicted again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Past {
+struct KeyHistory {
     is_predicted: bool,
     /// Whether the prediction was displayed immediately when the key was typed.
     is_seen: bool,
@@ -152,7 +152,7 @@ struct Past {
 
 /// Outcome of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PredictionOutcome {
     Confirmed,
     Wrong,
     Discarded,
@@ -163,9 +163,9 @@ enum Fate {
 pub struct Predictor {
     mode: Mode,
     /// The screen without predictions, as the host has drawn it.
-    far: Terminal,
+    host_screen: Terminal,
     reader: KeyReader,
-    queue: VecDeque<Typed>,
+    queue: VecDeque<TypedKey>,
     /// Position of the cursor before the first key of the queue.
     base: Place,
     /// Number of rows by which confirmed keys have scrolled the screen, in the row count of the
@@ -190,7 +190,7 @@ pub struct Predictor {
     /// Number of rows at the bottom that do not belong to the host.
     reserved_rows: usize,
     /// The content of the real terminal's row where it differs from the host's.
-    laid: Option<View>,
+    displayed: Option<View>,
     output: Vec<u8>,
     wants_mark: bool,
     mark_asked_at: Option<Instant>,
@@ -203,7 +203,7 @@ impl Predictor {
     pub fn new(mode: Mode, columns: u16, rows: u16) -> Self {
         Self {
             mode,
-            far: Terminal::new(columns, rows),
+            host_screen: Terminal::new(columns, rows),
             reader: KeyReader::default(),
             queue: VecDeque::new(),
             base: Place::default(),
@@ -219,7 +219,7 @@ impl Predictor {
             is_late: false,
             is_column_known: true,
             reserved_rows: 0,
-            laid: None,
+            displayed: None,
             output: Vec::new(),
             wants_mark: false,
             mark_asked_at: None,
@@ -237,8 +237,8 @@ impl Predictor {
     pub fn set_mode(&mut self, mode: Mode) {
         if self.mode == Mode::Never && mode != Mode::Never {
             // The output was not tracked in the meantime.
-            let (columns, rows) = self.far.size();
-            self.far = Terminal::new(columns, rows);
+            let (columns, rows) = self.host_screen.size();
+            self.host_screen = Terminal::new(columns, rows);
             self.is_column_known = false;
         }
         self.mode = mode;
@@ -285,7 +285,7 @@ impl Predictor {
                 self.take_key(key, cx);
             }
         }
-        self.lay();
+        self.draw_overlay();
     }
 
     /// Drops the keys in flight: nothing is displayed until the host has confirmed another key.
@@ -293,25 +293,25 @@ impl Predictor {
     /// Call it when keys are sent elsewhere, and when the host announces that it starts or stops
     /// echoing.
     pub fn interrupt(&mut self) {
-        self.take_away();
+        self.remove_overlay();
         for mut typed in core::mem::take(&mut self.queue) {
-            self.count(&mut typed.past, Fate::Discarded);
+            self.count(&mut typed.past, PredictionOutcome::Discarded);
         }
         self.is_late = false;
         self.begin_epoch();
     }
 
     /// Reports that other output was written to the real terminal.
-    pub fn disturb(&mut self) {
+    pub fn other_output_written(&mut self) {
         self.interrupt();
         self.is_column_known = false;
     }
 
     /// Sets the new size of the real terminal.
     pub fn resize(&mut self, columns: u16, rows: u16) {
-        if self.far.size() != (columns, rows) {
-            self.disturb();
-            self.far.resize(columns, rows);
+        if self.host_screen.size() != (columns, rows) {
+            self.other_output_written();
+            self.host_screen.resize(columns, rows);
         }
     }
 
@@ -329,21 +329,21 @@ impl Predictor {
         if bytes.is_empty() {
             return;
         }
-        self.take_away();
+        self.remove_overlay();
         self.output.extend_from_slice(bytes);
         if self.mode == Mode::Never {
             return;
         }
-        let was_alternate = self.far.is_alternate();
+        let was_alternate = self.host_screen.is_alternate();
         self.follow(bytes, cx);
         self.is_column_known |= bytes.contains(&b'\r');
-        if self.far.is_alternate() != was_alternate {
+        if self.host_screen.is_alternate() != was_alternate {
             self.interrupt();
         }
         // The real terminal sends the replies, so those of our terminal are discarded.
-        self.far.sent(self.far.output().len());
+        self.host_screen.sent(self.host_screen.output().len());
         self.judge(cx);
-        self.lay();
+        self.draw_overlay();
     }
 
     /// Returns whether the host should be asked to report when it has read the keys so far. After
@@ -394,7 +394,7 @@ impl Predictor {
     /// Processes late keys.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         self.judge(cx);
-        self.lay();
+        self.draw_overlay();
     }
 
     // Keys.
@@ -407,7 +407,7 @@ impl Predictor {
         }
         self.judge(cx);
         let is_ahead = self.queue.iter().any(|typed| typed.key == Key::Enter);
-        let past = Past { is_ahead, ..Past::default() };
+        let past = KeyHistory { is_ahead, ..KeyHistory::default() };
         self.enqueue(key, self.statistics.keys, cx.now, past, cx);
         let may_show = self.may_show();
         let Some(last) = self.queue.back_mut() else { return };
@@ -423,7 +423,7 @@ impl Predictor {
         self.statistics.keys += bytes as u64;
         self.interrupt();
         self.judge(cx);
-        self.enqueue(Key::Other, self.statistics.keys, cx.now, Past::default(), cx);
+        self.enqueue(Key::Other, self.statistics.keys, cx.now, KeyHistory::default(), cx);
     }
 
     fn enqueue(
@@ -431,7 +431,7 @@ impl Predictor {
         key: Key,
         number: u64,
         typed_at: Instant,
-        mut past: Past,
+        mut past: KeyHistory,
         cx: &mut Cx<'_>,
     ) {
         if self.queue.is_empty() {
@@ -448,19 +448,20 @@ impl Predictor {
             self.statistics.predicted += 1;
             cx.meter.count(Counter::PredictionsMade);
         }
-        let (epoch, settled_at) = (self.epoch, None);
-        self.queue.push_back(Typed { key, number, typed_at, epoch, expected, settled_at, past });
+        let epoch = self.epoch;
+        let settled_at = None;
+        self.queue.push_back(TypedKey { key, number, typed_at, epoch, expected, settled_at, past });
     }
 
     /// Counts the outcome of a prediction, once.
-    fn count(&mut self, past: &mut Past, fate: Fate) {
+    fn count(&mut self, past: &mut KeyHistory, fate: PredictionOutcome) {
         if !past.is_predicted || core::mem::replace(&mut past.is_counted, true) {
             return;
         }
         match fate {
-            Fate::Confirmed => self.statistics.confirmed += 1,
-            Fate::Discarded => self.statistics.discarded += 1,
-            Fate::Wrong => {
+            PredictionOutcome::Confirmed => self.statistics.confirmed += 1,
+            PredictionOutcome::Discarded => self.statistics.discarded += 1,
+            PredictionOutcome::Wrong => {
                 self.statistics.wrong += 1;
                 self.statistics.wrong_seen += u64::from(past.is_seen);
             }
@@ -469,7 +470,7 @@ impl Predictor {
 
     /// Returns the number of rows that belong to the host.
     fn rows(&self) -> usize {
-        usize::from(self.far.size().1).saturating_sub(self.reserved_rows)
+        usize::from(self.host_screen.size().1).saturating_sub(self.reserved_rows)
     }
 
     fn begin_epoch(&mut self) {
@@ -480,8 +481,8 @@ impl Predictor {
     // Host output.
 
     fn place(&self) -> Place {
-        let (row, column) = self.far.cursor();
-        let is_wrap_pending = self.far.is_wrap_pending();
+        let (row, column) = self.host_screen.cursor();
+        let is_wrap_pending = self.host_screen.is_wrap_pending();
         Place { row: row.into(), column: column.into(), is_wrap_pending }
     }
 
@@ -498,13 +499,13 @@ impl Predictor {
                 break;
             }
             let (piece, later) = rest.split_at_checked(piece_len(rest)).unwrap_or((rest, &[]));
-            self.far.receive(piece, cx);
+            self.host_screen.receive(piece, cx);
             let is_returning = later.starts_with(b"\r") && !later.starts_with(b"\r\n");
             self.confirm(is_returning, cx);
             rest = later;
         }
-        let seen = self.without_flood(rest);
-        self.far.receive(seen, cx);
+        let seen = self.without_scrolled_lines(rest);
+        self.host_screen.receive(seen, cx);
         self.confirm(false, cx);
     }
 
@@ -513,11 +514,14 @@ impl Predictor {
     /// This is possible if all rows scroll and enough lines follow. The removed part has no other
     /// effect if it ends with a line end and changes no state, that is, contains neither sequences
     /// nor shifts.
-    fn without_flood<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        if bytes.len() < FLOOD_MIN || !self.far.is_ground() || !self.far.scrolls_whole() {
+    fn without_scrolled_lines<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        if bytes.len() < FLOOD_MIN
+            || !self.host_screen.is_ground()
+            || !self.host_screen.scrolls_whole()
+        {
             return bytes;
         }
-        let mut rows = usize::from(self.far.size().1) + 1;
+        let mut rows = usize::from(self.host_screen.size().1) + 1;
         let end = bytes.windows(2).rposition(|pair| {
             rows = rows.saturating_sub(usize::from(pair == b"\r\n"));
             rows == 0
@@ -535,14 +539,15 @@ impl Predictor {
     /// row only to wrap, which is not the echo of the next key.
     fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
-        let is_full = |typed: &Typed| typed.expected.is_some_and(|it| it.spot.pending.is_some());
+        let is_full =
+            |typed: &TypedKey| typed.expected.is_some_and(|it| it.position.pending.is_some());
         let first_full = self.queue.iter().position(is_full).filter(|_| is_returning);
         let is_at_base = self.is_at_base();
         let answered = |at: usize| {
             let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
-            let scrolled = typed.expected?.spot.matches(place)?;
+            let scrolled = typed.expected?.position.matches(place)?;
             // If a key leads back to the start, only the elapsed time indicates an answer.
-            let is_early = !self.round_trip.may_have_come(typed.typed_at, cx.now);
+            let is_early = !self.round_trip.may_have_arrived(typed.typed_at, cx.now);
             let is_answered = !(is_early && is_at_base) && self.has_cells(at, scrolled);
             is_answered.then_some((at, scrolled, is_early))
         };
@@ -561,14 +566,14 @@ impl Predictor {
         // Keys of unknown effect are not confirmed.
         for (at, mut typed) in queue.drain(..=last).enumerate() {
             let Some(expected) = typed.expected else {
-                self.count(&mut typed.past, Fate::Discarded);
+                self.count(&mut typed.past, PredictionOutcome::Discarded);
                 continue;
             };
             let was_wrong = typed.past.is_counted;
             if !was_wrong {
                 cx.meter.count(Counter::PredictionsConfirmed);
             }
-            self.count(&mut typed.past, Fate::Confirmed);
+            self.count(&mut typed.past, PredictionOutcome::Confirmed);
             if expected.is_evidence && is_believed && !typed.past.is_ahead {
                 self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
                 if at == last && !was_wrong {
@@ -581,9 +586,10 @@ impl Predictor {
     }
 
     fn set_base(&mut self, place: Place, scrolled: usize) {
-        (self.base, self.base_scrolled) = (place, scrolled);
+        self.base = place;
+        self.base_scrolled = scrolled;
         self.base_row.clear();
-        let cells = self.far.row_cells(place.row);
+        let cells = self.host_screen.row_cells(place.row);
         if cells.iter().skip(place.column).any(|cell| cell.character() != ' ') {
             self.base_row.extend_from_slice(cells);
         }
@@ -601,13 +607,13 @@ impl Predictor {
         for typed in self.queue.iter().take(last + 1) {
             let Some(expected) = typed.expected else { return };
             match expected.edit.with_tail_kept(false) {
-                edit @ Edit::Insert { .. } if expected.spot.pending.is_none() => {
+                edit @ Edit::Insert { .. } if expected.position.pending.is_none() => {
                     edit.apply(&mut view, Style::PLAIN);
                 }
                 _ => return,
             }
         }
-        let row = self.far.row_cells(self.place().row).iter().map(Cell::character);
+        let row = self.host_screen.row_cells(self.place().row).iter().map(Cell::character);
         let has_moved = view.cells.iter().map(Cell::character).eq(row);
         let kept_tail = self.keeps_tail();
         self.unmoved = if has_moved { 0 } else { UNMOVED_MIN.min(self.unmoved + 1) };
@@ -636,7 +642,7 @@ impl Predictor {
             if !places.contains(&(edit_row, column)) {
                 places.push((edit_row, column));
                 let row = edit_row.checked_sub(scrolled);
-                let cell = row.and_then(|row| self.far.row_cells(row).get(column));
+                let cell = row.and_then(|row| self.host_screen.row_cells(row).get(column));
                 if cell.is_none_or(|cell| cell.character() != character) {
                     return false;
                 }
@@ -645,14 +651,14 @@ impl Predictor {
         true
     }
 
-    fn overdue(&self, typed: &Typed) -> Instant {
+    fn overdue(&self, typed: &TypedKey) -> Instant {
         match typed.settled_at {
             Some(settled_at) => settled_at,
             None => self.round_trip.overdue(typed.typed_at),
         }
     }
 
-    fn end_of_silence(&self, typed: &Typed) -> Instant {
+    fn end_of_silence(&self, typed: &TypedKey) -> Instant {
         match typed.settled_at {
             Some(settled_at) => settled_at,
             None => self.overdue(typed).max(typed.typed_at + SILENCE_MAX),
@@ -669,14 +675,14 @@ impl Predictor {
                 self.is_late = self.overdue(&first) <= cx.now;
                 return;
             }
-            self.start_again(first.expected.map(|_| first.epoch), cx);
+            self.predict_again(first.expected.map(|_| first.epoch), cx);
         }
     }
 
     /// Drops the keys that are due, and predicts the others again from the current cursor position;
     /// all predictions from epoch `wrong` on were wrong.
-    fn start_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
-        self.take_away();
+    fn predict_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
+        self.remove_overlay();
         let queue = core::mem::take(&mut self.queue);
         self.begin_epoch();
         for mut typed in queue {
@@ -692,10 +698,10 @@ impl Predictor {
                 if !typed.past.is_counted {
                     cx.meter.count(Counter::PredictionsWrong);
                 }
-                self.count(&mut typed.past, Fate::Wrong);
+                self.count(&mut typed.past, PredictionOutcome::Wrong);
             }
             if is_due {
-                self.count(&mut typed.past, Fate::Discarded);
+                self.count(&mut typed.past, PredictionOutcome::Discarded);
             } else {
                 self.enqueue(typed.key, typed.number, typed.typed_at, typed.past, cx);
             }
@@ -720,27 +726,31 @@ impl Predictor {
             && self.is_at_base()
             && !self.base.is_wrap_pending
             && self.base.row < self.rows()
-            && self.far.prints_plainly();
+            && self.host_screen.prints_plainly();
         self.is_wanted() && is_known && !self.is_late
     }
 
     /// Returns the host's row at the cursor, without predictions.
-    fn far_view(&self) -> View {
+    fn host_view(&self) -> View {
         let Place { row, column, .. } = self.place();
-        View { cells: self.far.row_cells(row).to_vec(), column, style: self.far.style() }
+        View {
+            cells: self.host_screen.row_cells(row).to_vec(),
+            column,
+            style: self.host_screen.style(),
+        }
     }
 
-    /// Lays the predictions that may be displayed over the host's row.
-    fn lay(&mut self) {
+    /// Draws the predictions that may be displayed over the host's row.
+    fn draw_overlay(&mut self) {
         if !self.may_show() || self.queue.is_empty() {
-            return self.take_away();
+            return self.remove_overlay();
         }
-        let far = self.far_view();
-        let mut style = far.style;
+        let host_view = self.host_view();
+        let mut style = host_view.style;
         if self.round_trip.is_very_long {
             style.attributes = style.attributes.with(Attributes::UNDERLINE);
         }
-        let mut view = far.clone();
+        let mut view = host_view.clone();
         let confirmed = self.confirmed_epoch;
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
@@ -751,26 +761,26 @@ impl Predictor {
                 break;
             }
             expected.edit.apply(&mut view, style);
-            let is_full = expected.spot.pending.is_some();
+            let is_full = expected.position.pending.is_some();
             let end = view.cells.len().saturating_sub(1);
-            view.column = if is_full { end } else { expected.spot.place.column };
+            view.column = if is_full { end } else { expected.position.place.column };
         }
-        if view == far {
-            return self.take_away();
+        if view == host_view {
+            return self.remove_overlay();
         }
-        let from = self.laid.as_ref().unwrap_or(&far);
+        let from = self.displayed.as_ref().unwrap_or(&host_view);
         if *from != view {
             // The style of the next character is the host's again when the overlay is removed.
             view.style = style;
-            from.turn_into(&view, &mut self.output);
-            self.laid = Some(view);
+            from.append_changes(&view, &mut self.output);
+            self.displayed = Some(view);
         }
     }
 
     /// Restores the row of the real terminal as the host has drawn it.
-    fn take_away(&mut self) {
-        if let Some(laid) = self.laid.take() {
-            laid.turn_into(&self.far_view(), &mut self.output);
+    fn remove_overlay(&mut self) {
+        if let Some(displayed) = self.displayed.take() {
+            displayed.append_changes(&self.host_view(), &mut self.output);
         }
     }
 }

@@ -20,17 +20,17 @@ pub(super) struct View {
 
 impl View {
     /// Appends the bytes that change the display of a terminal from this view to `new`.
-    pub(super) fn turn_into(&self, new: &Self, bytes: &mut Vec<u8>) {
+    pub(super) fn append_changes(&self, new: &Self, bytes: &mut Vec<u8>) {
         let mut painter = Painter::at(self.column, self.style);
         let changed = changes(&self.cells, &new.cells);
         for (column, cell) in new.cells.iter().enumerate() {
             // The right half is written together with the left half.
             if changed.get(column) == Some(&true) && !cell.is_tail() {
-                painter.go_in_row(column);
+                painter.move_in_row(column);
                 painter.cell(cell, new.cells.len());
             }
         }
-        painter.go_in_row(new.column);
+        painter.move_in_row(new.column);
         painter.set_style(new.style);
         bytes.extend(painter.into_bytes());
     }

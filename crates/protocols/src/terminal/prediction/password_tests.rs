@@ -41,5 +41,5 @@ fn the_echo_of_one_key_typed_ahead_shows_no_more_of_a_password() {
         world.rest(10);
     }
     world.rest(10_000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }

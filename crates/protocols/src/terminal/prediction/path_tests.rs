@@ -47,7 +47,7 @@ fn keys_typed_in_the_same_moment_are_acknowledged_one_by_one() {
     let first = world.predictor.last_key();
     world.types(b"y");
     world.show(b"x");
-    world.predictor.echo_acknowledged(first, &mut world.lab.cx());
+    world.predictor.echo_acknowledged(first, &mut world.context.cx());
     world.paint();
     assert_eq!(world.row(), "$ wxy");
     assert_eq!(world.statistics().wrong, 0);
@@ -56,7 +56,8 @@ fn keys_typed_in_the_same_moment_are_acknowledged_one_by_one() {
 /// An editor that overwrites its row, or moves only the first 20 columns of it.
 fn overwriting(is_split: bool) -> Program {
     let mut text: Vec<u8> = b"abcdefghijklmnopqrst|other window".to_vec();
-    let (mut at, mut is_open) = (0, false);
+    let mut at = 0;
+    let mut is_open = false;
     Box::new(move |keys| {
         let mut said = Vec::new();
         for key in keys {
@@ -86,14 +87,14 @@ fn behind_two_characters_that_moved_nothing_the_rest_of_the_row_stays() {
     for is_split in [false, true] {
         let mut world = World::warm(500, 80, overwriting(is_split));
         world.types_slowly("wxyz", 700);
-        let before = world.only.row_text(0);
+        let before = world.unpredicted.row_text(0);
         world.types(b"!");
         let row = world.real.row_text(0);
         assert_eq!(row.get(..5), Some("wxyz!"), "{is_split}");
         // The text after the character has not moved.
         assert_eq!(row.get(5..), before.get(5..), "{is_split}");
         world.rest(2000);
-        assert!(world.is_as_the_far_side_made_it());
+        assert!(world.equals_the_host_screen());
         assert_eq!(world.statistics().wrong, 0);
     }
 }
@@ -102,7 +103,7 @@ fn behind_two_characters_that_moved_nothing_the_rest_of_the_row_stays() {
 fn one_echo_that_is_cut_before_its_rest_does_not_end_insertion() {
     let mut world = World::warm(100, 80, editor("w"));
     world.types_slowly("bcd\x1b[D\x1b[DX", 200);
-    world.predictor.typed(b"Y", &mut world.lab.cx());
+    world.predictor.typed(b"Y", &mut world.context.cx());
     world.paint();
     world.rest(100);
     world.show(b"Y");

@@ -9,7 +9,7 @@ const GRACE_MIN: Duration = Duration::from_millis(50);
 
 /// Predictions are displayed above the first value, until the time falls to the second; as in mosh.
 const SHOWN: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(20));
-/// The same for underlining unconfirmed predictions.
+/// The same thresholds for underlining unconfirmed predictions.
 const MARKED: (Duration, Duration) = (Duration::from_millis(80), Duration::from_millis(50));
 
 /// The smoothed time from a key to its echo.
@@ -62,7 +62,7 @@ impl RoundTrip {
     }
 
     /// Returns whether an echo may have arrived by `now`: none arrives in half the usual time.
-    pub(super) fn may_have_come(&self, typed_at: Instant, now: Instant) -> bool {
+    pub(super) fn may_have_arrived(&self, typed_at: Instant, now: Instant) -> bool {
         self.smoothed.is_none_or(|smoothed| now - typed_at >= smoothed / 2)
     }
 

@@ -19,12 +19,12 @@ type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
 /// A user, the connection, and a host.
 struct World {
-    lab: TestContext,
+    context: TestContext,
     predictor: Predictor,
     /// The real terminal.
     real: Terminal,
     /// A terminal that receives only the host's bytes.
-    only: Terminal,
+    unpredicted: Terminal,
     program: Program,
     delay: Duration,
     up: VecDeque<(Instant, Vec<u8>)>,
@@ -34,10 +34,10 @@ struct World {
 impl World {
     fn new(round_trip_ms: u64, columns: u16, program: Program) -> Self {
         let mut world = Self {
-            lab: TestContext::default(),
+            context: TestContext::default(),
             predictor: Predictor::new(Mode::Auto, columns, 8),
             real: Terminal::new(columns, 8),
-            only: Terminal::new(columns, 8),
+            unpredicted: Terminal::new(columns, 8),
             program,
             delay: Duration::from_millis(round_trip_ms) / 2,
             up: VecDeque::new(),
@@ -56,20 +56,20 @@ impl World {
     }
 
     fn paint(&mut self) {
-        self.real.receive(self.predictor.output(), &mut self.lab.cx());
+        self.real.receive(self.predictor.output(), &mut self.context.cx());
         self.predictor.written();
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        self.only.receive(bytes, &mut self.lab.cx());
-        self.predictor.show(bytes, &mut self.lab.cx());
+        self.unpredicted.receive(bytes, &mut self.context.cx());
+        self.predictor.show(bytes, &mut self.context.cx());
         self.paint();
     }
 
     fn types(&mut self, keys: &[u8]) {
-        self.predictor.typed(keys, &mut self.lab.cx());
+        self.predictor.typed(keys, &mut self.context.cx());
         self.paint();
-        self.up.push_back((self.lab.now + self.delay, keys.to_vec()));
+        self.up.push_back((self.context.now + self.delay, keys.to_vec()));
     }
 
     /// Types keys one after the other, with `gap_ms` between them.
@@ -82,34 +82,34 @@ impl World {
     }
 
     fn rest(&mut self, millis: u64) {
-        let end = self.lab.now + Duration::from_millis(millis);
+        let end = self.context.now + Duration::from_millis(millis);
         loop {
             let up = self.up.front().map(|(at, _)| *at);
             let down = self.down.front().map(|(at, _)| *at);
             let next = [up, down, self.predictor.deadline()].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
-            self.lab.now = self.lab.now.max(next);
+            self.context.now = self.context.now.max(next);
             if up == Some(next) {
                 let (_, keys) = self.up.pop_front().unwrap();
                 let said = (self.program)(&keys);
-                self.down.push_back((self.lab.now + self.delay, said));
+                self.down.push_back((self.context.now + self.delay, said));
             } else if down == Some(next) {
                 let (_, said) = self.down.pop_front().unwrap();
                 self.show(&said);
             } else {
-                self.predictor.timeout(&mut self.lab.cx());
+                self.predictor.timeout(&mut self.context.cx());
                 self.paint();
             }
         }
-        self.lab.now = end;
+        self.context.now = end;
     }
 
     fn row(&self) -> String {
         self.real.row_text(self.real.cursor().0)
     }
 
-    fn is_as_the_far_side_made_it(&self) -> bool {
-        self.real.picture() == self.only.picture()
+    fn equals_the_host_screen(&self) -> bool {
+        self.real.picture() == self.unpredicted.picture()
     }
 
     fn statistics(&self) -> Statistics {
@@ -134,7 +134,9 @@ fn cooked() -> Program {
 
 /// A shell with line editing: it rewrites the text after the cursor.
 fn editor(line: &'static str) -> Program {
-    let (mut text, mut at, mut escape) = (line.as_bytes().to_vec(), line.len(), Vec::new());
+    let mut text = line.as_bytes().to_vec();
+    let mut at = line.len();
+    let mut escape = Vec::new();
     Box::new(move |keys| {
         let mut said = Vec::new();
         for key in keys {
@@ -164,7 +166,8 @@ fn editor(line: &'static str) -> Program {
                 }
                 b'\r' => {
                     said.extend_from_slice(b"\r\n$ ");
-                    (text, at) = (Vec::new(), 0);
+                    text = Vec::new();
+                    at = 0;
                     continue;
                 }
                 _ => {
@@ -204,7 +207,8 @@ fn login() -> Program {
 
 /// A full-screen editor with a command mode and a text mode.
 fn vi() -> Program {
-    let (mut is_open, mut is_text) = (false, false);
+    let mut is_open = false;
+    let mut is_text = false;
     Box::new(move |keys| {
         let mut said = Vec::new();
         for key in keys {
@@ -253,7 +257,7 @@ fn the_first_key_waits_for_its_echo_and_the_next_are_shown_at_once() {
     assert_eq!((statistics.keys, statistics.shown, statistics.confirmed), (2, 1, 2));
     assert_eq!(statistics.wrong, 0);
     assert_eq!(world.predictor.round_trip(), Some(Duration::from_millis(100)));
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -261,7 +265,7 @@ fn keys_behind_the_first_appear_with_its_echo() {
     let mut world = World::new(300, 80, cooked());
     world.types_slowly("abc", 100);
     assert_eq!(world.row(), "$ abc");
-    assert_eq!(world.only.row_text(0), "$ a");
+    assert_eq!(world.unpredicted.row_text(0), "$ a");
 }
 
 #[test]
@@ -278,7 +282,7 @@ fn what_is_not_confirmed_is_underlined_above_80_ms_and_not_below() {
 }
 
 #[test]
-fn a_near_far_side_is_left_to_echo_unless_predictions_are_always_wanted() {
+fn a_nearby_host_is_left_to_echo_unless_predictions_are_always_wanted() {
     let mut world = World::warm(20, 80, cooked());
     world.types(b"x");
     assert_eq!(world.row(), "$ w");
@@ -293,9 +297,9 @@ fn a_near_far_side_is_left_to_echo_unless_predictions_are_always_wanted() {
 #[test]
 fn without_prediction_bytes_pass_and_nothing_else() {
     let mut predictor = Predictor::new(Mode::Never, 80, 8);
-    let mut lab = TestContext::default();
-    predictor.typed(b"a", &mut lab.cx());
-    predictor.show(b"\x1b[1mb", &mut lab.cx());
+    let mut context = TestContext::default();
+    predictor.typed(b"a", &mut context.cx());
+    predictor.show(b"\x1b[1mb", &mut context.cx());
     assert_eq!(predictor.output(), b"\x1b[1mb");
     assert_eq!((predictor.deadline(), predictor.statistics().keys), (None, 0));
 }
@@ -303,17 +307,17 @@ fn without_prediction_bytes_pass_and_nothing_else() {
 #[test]
 fn a_key_at_the_end_of_a_line_is_laid_and_confirmed_by_a_few_bytes() {
     let mut world = World::warm(60, 80, cooked());
-    world.predictor.typed(b"x", &mut world.lab.cx());
+    world.predictor.typed(b"x", &mut world.context.cx());
     assert_eq!(world.predictor.output(), b"x");
 }
 
 #[test]
-fn the_cells_of_the_far_side_keep_their_look() {
+fn the_cells_of_the_host_keep_their_look() {
     let mut world = World::warm(60, 80, cooked());
     world.show(b"\x1b[32m");
     world.types(b"x");
     assert_eq!(world.real.cell(0, 3).unwrap().style().foreground, super::super::Color::Indexed(2));
-    assert_eq!(world.real.style(), world.only.style());
+    assert_eq!(world.real.style(), world.unpredicted.style());
 }
 
 // Edited lines.
@@ -327,7 +331,7 @@ fn backspace_is_predicted_back_to_where_typing_began() {
     world.types(b"\x7f\x7f\x7f\x7f");
     assert_eq!((world.row().as_str(), world.real.cursor().1), ("$", 2));
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -345,7 +349,7 @@ fn text_is_inserted_between_what_stands_there() {
     assert_eq!(world.row(), "$ wbXYcd");
     world.rest(2000);
     assert_eq!(world.statistics().wrong, 0);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -357,7 +361,7 @@ fn an_arrow_beyond_the_end_of_the_text_is_taken_back() {
     assert_eq!(world.real.cursor().1, 4);
     world.rest(6000);
     assert_eq!(world.real.cursor().1, 3);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong, 1);
 }
 
@@ -376,7 +380,7 @@ fn a_wide_character_takes_two_columns_and_goes_with_both() {
     world.types(b"\x7f");
     assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界", 5));
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong, 0);
 }
 
@@ -401,7 +405,7 @@ fn a_paste_is_not_predicted() {
     assert_eq!(world.row(), "$ w");
     assert_eq!(world.statistics().predicted, 1);
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -411,13 +415,13 @@ fn more_keys_than_the_queue_has_room_for_are_not_predicted() {
         world.types(b"a");
         assert!(world.predictor.queue.len() <= KEYS_MAX);
     }
-    assert!(world.lab.counted(Counter::PredictionsRefused) > 0);
+    assert!(world.context.counted(Counter::PredictionsRefused) > 0);
 }
 
 // Line ends.
 
 #[test]
-fn what_is_typed_behind_enter_is_shown_when_the_new_line_has_echoed() {
+fn keys_typed_after_enter_are_displayed_when_the_new_line_has_echoed() {
     let mut world = World::warm(100, 80, cooked());
     world.types(b"\r");
     assert_eq!(world.row(), "$ w");
@@ -441,7 +445,7 @@ fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
     world.rest(1000);
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.predicted), (0, statistics.confirmed));
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 /// A shell in rows 1 to 7, with a status line below.
@@ -455,14 +459,14 @@ fn above_a_status_line() -> World {
 }
 
 #[test]
-fn enter_above_a_status_line_leads_to_the_last_row_of_the_far_side() {
+fn enter_above_a_status_line_leads_to_the_last_row_of_the_host() {
     let mut world = above_a_status_line();
     world.types_slowly("ls\r", 10);
     assert_eq!(world.real.row_text(7), "status");
     world.rest(2000);
     assert_eq!((world.row().as_str(), world.real.row_text(7).as_str()), ("$", "status"));
     assert_eq!(world.statistics().wrong, 0);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -489,7 +493,7 @@ fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
     world.types_slowly(" ab", 320);
     assert_eq!(world.row(), "$ ls -l ab");
     world.rest(6000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong_seen, 0);
 }
 
@@ -509,7 +513,7 @@ fn a_password_is_never_on_the_screen() {
     assert_eq!(world.row(), "$ ls");
     assert_eq!(world.statistics().wrong_seen, 0);
     world.rest(10_000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -521,7 +525,7 @@ fn a_password_typed_ahead_of_its_prompt_is_never_on_the_screen() {
         assert!(!text.contains(['x', 'y', 'z']), "{text}");
     }
     world.rest(10_000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -541,7 +545,7 @@ fn an_echo_that_ends_without_a_word_hides_what_is_late() {
 }
 
 #[test]
-fn when_the_far_side_says_that_it_echoes_no_more_nothing_is_shown() {
+fn nothing_is_displayed_once_the_host_stops_echoing() {
     let mut world = World::warm(100, 80, cooked());
     world.types(b"x");
     world.predictor.interrupt();
@@ -558,10 +562,10 @@ fn an_answer_to_a_timing_mark_ends_the_wait_for_keys_that_do_not_echo() {
     world.program = silent();
     world.types(b"x");
     assert!(world.predictor.wants_mark());
-    world.predictor.mark_asked(&world.lab.cx());
+    world.predictor.mark_asked(&world.context.cx());
     assert!(!world.predictor.wants_mark());
     world.rest(100);
-    world.predictor.mark_answered(&mut world.lab.cx());
+    world.predictor.mark_answered(&mut world.context.cx());
     world.rest(49);
     assert!(world.predictor.deadline().is_some());
     world.rest(1);
@@ -577,16 +581,16 @@ fn an_acknowledged_echo_that_has_not_come_ends_the_wait_at_once() {
     let last_key = world.predictor.last_key();
     world.rest(150);
     assert!(world.predictor.deadline().is_some());
-    world.predictor.echo_acknowledged(last_key, &mut world.lab.cx());
+    world.predictor.echo_acknowledged(last_key, &mut world.context.cx());
     assert_eq!((world.predictor.deadline(), world.statistics().discarded), (None, 1));
 }
 
 #[test]
-fn an_acknowledgment_says_nothing_of_keys_that_were_typed_later() {
+fn an_acknowledgment_does_not_cover_keys_typed_later() {
     let mut world = World::warm(100, 80, cooked());
     let before = world.predictor.last_key();
     world.types(b"x");
-    world.predictor.echo_acknowledged(before, &mut world.lab.cx());
+    world.predictor.echo_acknowledged(before, &mut world.context.cx());
     assert!(world.predictor.deadline().is_some());
     world.rest(200);
     assert_eq!(world.statistics().wrong, 0);
@@ -607,11 +611,11 @@ fn commands_of_an_editor_are_not_shown_and_its_text_is() {
     world.types(b"b");
     assert_eq!(world.row(), "~ onabline of text");
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     world.types(b"\x1b");
     world.types_slowly("xx", 300);
     world.rest(6000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong_seen, 0);
 }
 
@@ -650,9 +654,9 @@ fn a_message_from_elsewhere_puts_nothing_on_the_wrong_place() {
     world.types(b"ab");
     world.show(b"\r\nYou have mail.\r\n$ ");
     assert_eq!(world.row(), "$");
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -664,8 +668,8 @@ fn inside_a_sequence_nothing_is_laid() {
     world.show(b"1m");
     assert_eq!(world.row(), "$ wx");
     world.rest(100);
-    assert!(world.is_as_the_far_side_made_it());
-    assert_eq!(world.real.style(), world.only.style());
+    assert!(world.equals_the_host_screen());
+    assert_eq!(world.real.style(), world.unpredicted.style());
 }
 
 #[test]
@@ -685,9 +689,9 @@ fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
     let flood: String = (0..2000).map(line).collect();
     let mut world = World::warm(100, 80, cooked());
     world.show(flood.as_bytes());
-    let far = world.predictor.far.picture();
-    assert_eq!(far, world.only.picture());
-    assert!(world.predictor.without_flood(flood.as_bytes()).len() < 400);
+    let host_screen = world.predictor.host_screen.picture();
+    assert_eq!(host_screen, world.unpredicted.picture());
+    assert!(world.predictor.without_scrolled_lines(flood.as_bytes()).len() < 400);
 }
 
 #[test]
@@ -700,7 +704,7 @@ fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
     world.types(b"\x1b[A");
     world.show("\r   éß🙂ßééé🙂界\x1b[H".as_bytes());
     world.rest(20_000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 // Arbitrary events.
@@ -736,15 +740,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-fn far_sides() -> impl Strategy<Value = (u8, u64, u16)> {
+fn host_screens() -> impl Strategy<Value = (u8, u64, u16)> {
     (0..5_u8, 0..400_u64, 2..60_u16)
 }
 
 proptest! {
     #[test]
-    fn the_screen_is_the_far_sides_whatever_was_predicted(
+    fn the_screen_equals_the_hosts_whatever_was_predicted(
         steps in steps(),
-        (program, round_trip_ms, columns) in far_sides(),
+        (program, round_trip_ms, columns) in host_screens(),
         is_always in any::<bool>(),
     ) {
         let program = match program {
@@ -762,8 +766,8 @@ proptest! {
                 Step::Says(said) => world.show(&said),
                 Step::Rests(millis) => world.rest(millis),
                 Step::IsAnswered => {
-                    world.predictor.mark_asked(&world.lab.cx());
-                    world.predictor.mark_answered(&mut world.lab.cx());
+                    world.predictor.mark_asked(&world.context.cx());
+                    world.predictor.mark_answered(&mut world.context.cx());
                     world.paint();
                 }
             }
@@ -771,11 +775,11 @@ proptest! {
         }
         world.rest(20_000);
         prop_assert_eq!(world.predictor.deadline(), None);
-        prop_assert!(world.is_as_the_far_side_made_it());
-        prop_assert!(world.predictor.far.picture() == world.only.picture());
+        prop_assert!(world.equals_the_host_screen());
+        prop_assert!(world.predictor.host_screen.picture() == world.unpredicted.picture());
         // Hidden state, such as a pending wrap or the style of the next character.
         world.show(b"xy\r\nz\x1b8u");
-        prop_assert!(world.is_as_the_far_side_made_it());
+        prop_assert!(world.equals_the_host_screen());
         let statistics = world.statistics();
         prop_assert!(statistics.shown <= statistics.predicted);
         let judged = statistics.confirmed + statistics.wrong + statistics.discarded;

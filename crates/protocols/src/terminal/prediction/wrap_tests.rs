@@ -39,12 +39,12 @@ fn shell(columns: usize) -> Program {
 const TEXT: &str = "the quick brown fox jumps over the lazy dog and on and on it runs";
 
 #[test]
-fn a_line_is_predicted_through_a_wrap_that_the_far_side_leaves_pending() {
+fn a_line_is_predicted_through_a_wrap_that_the_host_leaves_pending() {
     let mut world = World::warm(100, 40, cooked());
     world.types_slowly(TEXT, 60);
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
-    assert_eq!(world.only.row_text(1), TEXT.get(37..).unwrap());
+    assert!(world.equals_the_host_screen());
+    assert_eq!(world.unpredicted.row_text(1), TEXT.get(37..).unwrap());
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.confirmed), (0, statistics.keys));
     assert_eq!(world.predictor.wrap, Some(Wrap::Pending));
@@ -57,7 +57,7 @@ fn a_line_is_predicted_through_a_wrap_that_a_shell_makes_at_once() {
     let mut world = World::warm(100, 40, shell(40));
     world.types_slowly(TEXT, 60);
     world.rest(1000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.confirmed), (0, statistics.keys));
     assert_eq!(world.predictor.wrap, Some(Wrap::Immediate));
@@ -68,7 +68,7 @@ fn a_line_is_predicted_through_a_wrap_that_a_shell_makes_at_once() {
 fn the_last_column_of_a_row_is_shown_at_once() {
     let mut world = World::warm(100, 40, shell(40));
     world.types_slowly(TEXT.get(..36).unwrap(), 200);
-    assert_eq!(world.only.cursor(), (0, 39));
+    assert_eq!(world.unpredicted.cursor(), (0, 39));
     world.types(b"X");
     assert_eq!((world.row().len(), world.real.cursor()), (40, (0, 39)));
     world.types(b"y");
@@ -83,7 +83,7 @@ fn keys_behind_a_wrap_are_shown_as_soon_as_it_has_come() {
     let mut world = World::warm(100, 40, shell(40));
     world.types_slowly(TEXT.get(..36).unwrap(), 200);
     world.types_slowly("Xab", 45);
-    assert_eq!((world.row().as_str(), world.only.cursor()), ("ab", (1, 0)));
+    assert_eq!((world.row().as_str(), world.unpredicted.cursor()), ("ab", (1, 0)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_line_is_erased_back_over_the_edge_by_a_shell() {
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.confirmed - before.confirmed), (0, 6));
     assert_eq!((world.row().len(), world.real.cursor()), (37, (0, 37)));
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     world.types(b"z");
     assert_eq!(world.real.cursor(), (0, 38));
 }
@@ -108,12 +108,12 @@ fn where_the_kernel_echoes_the_way_back_over_the_edge_is_left_to_it() {
     world.types_slowly(TEXT.get(..38).unwrap(), 60);
     world.types_slowly("\x7f\x7f\x7f\x7f", 60);
     world.rest(6000);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong_seen, 0);
 }
 
 #[test]
-fn a_wrap_that_the_far_side_has_left_pending_stays_pending() {
+fn a_wrap_that_the_host_has_left_pending_stays_pending() {
     let mut world = World::warm(100, 40, shell(40));
     // The shell has wrapped at once before; now the kernel echoes.
     world.types_slowly(TEXT.get(..40).unwrap(), 60);
@@ -124,9 +124,9 @@ fn a_wrap_that_the_far_side_has_left_pending_stays_pending() {
     // The echo of the last column arrives between that key and the one that erases it.
     world.types_slowly("X", 60);
     world.types_slowly("\x7f", 45);
-    assert!(world.only.is_wrap_pending());
+    assert!(world.unpredicted.is_wrap_pending());
     world.show(b"yz");
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_wrap_in_the_last_row_scrolls_and_all_keys_are_confirmed_however_they_come()
         world.rest(6000);
         let statistics = world.statistics();
         assert_eq!((statistics.wrong, statistics.wrong_seen), (0, 0), "{gap_ms} ms");
-        assert!(world.is_as_the_far_side_made_it());
+        assert!(world.equals_the_host_screen());
     }
 }
 
@@ -153,18 +153,18 @@ fn enter_behind_a_full_row_leads_to_the_next_row_or_the_one_behind() {
         }
         world.rest(6000);
         assert_eq!(world.statistics().wrong, 0);
-        assert!(world.is_as_the_far_side_made_it());
+        assert!(world.equals_the_host_screen());
     }
 }
 
 #[test]
-fn what_stands_in_the_row_below_is_not_overwritten_before_the_far_side_does() {
+fn the_row_below_is_not_overwritten_before_the_host_does() {
     let mut world = World::warm(100, 40, cooked());
     world.show(b"\x1b[2;1Hbelow\x1b[1;4H");
     world.types_slowly(TEXT, 60);
     world.rest(6000);
     assert_eq!(world.statistics().wrong_seen, 0);
-    assert!(world.is_as_the_far_side_made_it());
+    assert!(world.equals_the_host_screen());
 }
 
 proptest! {
@@ -184,7 +184,7 @@ proptest! {
             world.types_slowly(&keys, gap_ms);
             world.rest(20_000);
         }
-        prop_assert!(world.is_as_the_far_side_made_it());
+        prop_assert!(world.equals_the_host_screen());
         prop_assert_eq!(world.statistics().wrong_seen, 0);
     }
 }

@@ -15,7 +15,8 @@ impl Screen {
 
     /// ED and DECSED: erases in the display.
     pub(in crate::terminal) fn erase_display(&mut self, erase: Erase, is_selective: bool) {
-        let (row, rows) = (self.cursor.row, self.grid.rows());
+        let row = self.cursor.row;
+        let rows = self.grid.rows();
         if let Erase::ToEnd | Erase::FromStart = erase {
             self.erase_line(erase, is_selective);
         }
@@ -35,7 +36,8 @@ impl Screen {
 
     /// EL and DECSEL: erases in the line.
     pub(in crate::terminal) fn erase_line(&mut self, erase: Erase, is_selective: bool) {
-        let (column, columns) = (self.cursor.column, self.grid.columns());
+        let column = self.cursor.column;
+        let columns = self.grid.columns();
         self.cursor.wrap_pending = false;
         let columns = match erase {
             Erase::ToEnd => column..columns,
@@ -59,7 +61,8 @@ impl Screen {
         columns: Range<usize>,
         is_selective: bool,
     ) {
-        let (blank, spares) = (self.blank(), self.spares_protected(is_selective));
+        let blank = self.blank();
+        let spares = self.spares_protected(is_selective);
         let Some(row) = self.grid.row_mut(row) else { return };
         match spares {
             true => row.fill_unprotected(columns, blank),
@@ -86,7 +89,8 @@ impl Screen {
 
     /// ICH: inserts characters; no effect outside the left and right margins.
     pub(in crate::terminal) fn insert_cells(&mut self, count: usize) {
-        let (column, blank) = (self.cursor.column, self.blank());
+        let column = self.cursor.column;
+        let blank = self.blank();
         self.cursor.wrap_pending = false;
         if self.columns.contains(&column)
             && let Some(row) = self.grid.row_mut(self.cursor.row)
@@ -97,7 +101,8 @@ impl Screen {
 
     /// DCH: deletes characters; no effect outside the left and right margins.
     pub(in crate::terminal) fn delete_cells(&mut self, count: usize) {
-        let (column, blank) = (self.cursor.column, self.blank());
+        let column = self.cursor.column;
+        let blank = self.blank();
         self.cursor.wrap_pending = false;
         if self.columns.contains(&column)
             && let Some(row) = self.grid.row_mut(self.cursor.row)
@@ -151,7 +156,8 @@ impl Screen {
     }
 
     fn shift_from(&mut self, column: usize, count: usize, is_in: bool) {
-        let (columns, blank) = (column..self.columns.end, self.blank());
+        let columns = column..self.columns.end;
+        let blank = self.blank();
         self.cursor.wrap_pending = false;
         for row in self.margins.clone() {
             let Some(row) = self.grid.row_mut(row) else { return };

@@ -1,8 +1,8 @@
 //! Screen operations of an xterm or VT100: cursor, margins, modes, and edits of the grid.
 //!
-//! The cursor is always inside the grid. A character in the last column leaves it there and sets
-//! `wrap_pending`; the next character moves to the next row first (DECAWM as on the VT100). Every
-//! operation that moves the cursor or edits the row clears `wrap_pending`.
+//! The cursor is always inside the grid. A character written in the last column leaves the cursor
+//! in that column and sets `wrap_pending`; the next character moves to the next row first (DECAWM
+//! as on the VT100). Every operation that moves the cursor or edits the row clears `wrap_pending`.
 //!
 //! Four margins bound the scrolling area (DECSTBM, DECSLRM). Lines end at the right margin unless
 //! the cursor is beyond it. Operations on the cursor and the margins are in `motion`, those on
@@ -20,10 +20,10 @@ pub(in crate::terminal) use rectangle::Rectangle;
 use crate::meter::{Counter, Meter, Work};
 use crate::terminal::cell::{Cell, Style};
 use crate::terminal::grid::{Grid, LineSize, Row};
+use crate::terminal::inert_modes::InertModes;
 use crate::terminal::input::InputModes;
-use crate::terminal::kept::KeptModes;
 use crate::terminal::picture::CursorShape;
-use crate::terminal::reflow::Place;
+use crate::terminal::reflow::Position;
 use crate::terminal::reports::StatusRequest;
 use alloc::string::String;
 use alloc::vec;
@@ -53,7 +53,8 @@ pub(in crate::terminal) struct Screen {
     has_large_rows: bool,
     /// The erasures that preserve protected cells.
     protection: Protection,
-    /// DECSACE: attribute changes apply to a rectangle, and not to the stream of lines within.
+    /// DECSACE: DECCARA and DECRARA change only the cells of the rectangle, instead of all cells
+    /// from its first corner to its last.
     pub(in crate::terminal) changes_rectangles: bool,
     tabs: Vec<bool>,
     last_printed: Option<char>,
@@ -104,13 +105,15 @@ pub(in crate::terminal) enum Protection {
 }
 
 impl Cursor {
-    fn place(&self) -> Place {
+    fn position(&self) -> Position {
         let Self { row, column, wrap_pending, .. } = *self;
-        Place { row, column, is_behind: wrap_pending }
+        Position { row, column, is_behind: wrap_pending }
     }
 
-    fn set_place(&mut self, place: Place) {
-        (self.row, self.column, self.wrap_pending) = (place.row, place.column, place.is_behind);
+    fn set_position(&mut self, position: Position) {
+        self.row = position.row;
+        self.column = position.column;
+        self.wrap_pending = position.is_behind;
     }
 
     /// Returns whether the next character wraps to the next row first.
@@ -144,9 +147,11 @@ pub(in crate::terminal) struct Modes {
     pub(in crate::terminal) inserts: bool,
     /// DECLRMM: there are left and right margins.
     pub(in crate::terminal) has_side_margins: bool,
-    /// Mode 45: backspace at the left margin moves to the previous row, if that is the same line.
+    /// Mode 45: backspace at the left margin moves to the right margin of the previous row, if a
+    /// line wrapped from the end of the previous row.
     pub(in crate::terminal) wraps_back: bool,
-    /// Mode 1045: like 45, but to any row.
+    /// Mode 1045: like mode 45, but also if no line wrapped; from the top margin it moves
+    /// to the bottom margin.
     pub(in crate::terminal) wraps_back_far: bool,
     /// DECNCSM: a change of the number of columns does not clear the screen.
     pub(in crate::terminal) keeps_screen: bool,
@@ -159,7 +164,7 @@ pub(in crate::terminal) struct Modes {
     /// Mode 12: the cursor blinks.
     pub(in crate::terminal) cursor_blinks: bool,
     /// Modes without an effect on this screen.
-    pub(in crate::terminal) kept: KeptModes,
+    pub(in crate::terminal) inert: InertModes,
     /// LNM: a line feed also returns to the left margin.
     pub(in crate::terminal) feeds_and_returns: bool,
     /// DECTCEM: the cursor is visible.
@@ -180,7 +185,7 @@ impl Default for Modes {
             wraps_back: false,
             wraps_back_far: false,
             keeps_screen: false,
-            kept: KeptModes::default(),
+            inert: InertModes::default(),
             is_132_columns: false,
             may_change_columns: false,
             is_reverse: false,
@@ -205,7 +210,8 @@ pub(in crate::terminal) enum Erase {
 impl Screen {
     /// Creates a blank screen of at least one cell.
     pub(in crate::terminal) fn new(columns: usize, rows: usize) -> Self {
-        let (columns, rows) = (columns.max(1), rows.max(1));
+        let columns = columns.max(1);
+        let rows = rows.max(1);
         Self {
             grid: Grid::new(columns, rows),
             hidden: Grid::new(columns, rows),
@@ -246,9 +252,11 @@ impl Screen {
 
     /// Changes the size. Lines of the main screen are rewrapped.
     pub(in crate::terminal) fn resize(&mut self, columns: usize, rows: usize) {
-        let (columns, rows) = (columns.max(1), rows.max(1));
-        let places = [self.cursor.place(), self.saved_main.place(), self.saved_alternate.place()];
-        let [mut cursor, mut main, mut alternate] = places;
+        let columns = columns.max(1);
+        let rows = rows.max(1);
+        let positions =
+            [self.cursor.position(), self.saved_main.position(), self.saved_alternate.position()];
+        let [mut cursor, mut main, mut alternate] = positions;
         match self.modes.is_alternate {
             true => {
                 self.hidden.reflow(columns, rows, [&mut main]);
@@ -259,9 +267,9 @@ impl Screen {
                 self.hidden.resize(columns, rows, [&mut alternate]);
             }
         }
-        self.cursor.set_place(cursor);
-        self.saved_main.set_place(main);
-        self.saved_alternate.set_place(alternate);
+        self.cursor.set_position(cursor);
+        self.saved_main.set_position(main);
+        self.saved_alternate.set_position(alternate);
         self.margins = 0..rows;
         self.columns = 0..columns;
         self.clamp();
@@ -297,8 +305,10 @@ impl Screen {
         self.columns = 0..self.grid.columns();
         self.protection = Protection::None;
         self.changes_rectangles = false;
-        (self.saved_main, self.saved_alternate) = (Cursor::default(), Cursor::default());
-        let (row, column) = (self.cursor.row, self.cursor.column);
+        self.saved_main = Cursor::default();
+        self.saved_alternate = Cursor::default();
+        let row = self.cursor.row;
+        let column = self.cursor.column;
         self.cursor = Cursor { row, column, ..Cursor::default() };
     }
 
@@ -502,7 +512,7 @@ impl Screen {
         self.cursor.shift = set;
     }
 
-    /// SS2 and SS3: selects one of them for the next character.
+    /// SS2 and SS3: selects G2 or G3 for the next character.
     pub(in crate::terminal) fn shift_once(&mut self, set: usize) {
         self.cursor.single_shift = Some(set);
     }

@@ -39,7 +39,7 @@ impl Screen {
 
     /// CUP: moves to a row and a column; with DECOM these count from the margins and stay within
     /// them.
-    pub(in crate::terminal) fn set_place(&mut self, row: usize, column: usize) {
+    pub(in crate::terminal) fn set_position(&mut self, row: usize, column: usize) {
         self.set_row(row);
         self.set_column(column);
     }
@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// Returns row and column as DSR reports them, counted from 1.
-    pub(in crate::terminal) fn reported_place(&self) -> (usize, usize) {
+    pub(in crate::terminal) fn reported_position(&self) -> (usize, usize) {
         let (row, column) = self.origin();
         let Cursor { row: at_row, column: at_column, .. } = self.cursor;
         (at_row.saturating_sub(row) + 1, at_column.saturating_sub(column) + 1)
@@ -239,6 +239,6 @@ impl Screen {
     }
 
     pub(super) fn home(&mut self) {
-        self.set_place(0, 0);
+        self.set_position(0, 0);
     }
 }

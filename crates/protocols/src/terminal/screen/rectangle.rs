@@ -63,7 +63,8 @@ impl Screen {
     pub(in crate::terminal) fn copy_rectangle(&mut self, parameters: &Parameters) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 0);
         let (row, column) = self.origin();
-        let (row, column) = (row + parameters.count(5) - 1, column + parameters.count(6) - 1);
+        let row = row + parameters.count(5) - 1;
+        let column = column + parameters.count(6) - 1;
         let (end, columns_end) = match self.has_origin() {
             true => (self.margins.end, self.columns.end),
             false => (self.grid.rows(), self.grid.columns()),
@@ -86,7 +87,8 @@ impl Screen {
     /// stream of cells from its first corner to its last.
     pub(in crate::terminal) fn restyle(&mut self, parameters: &Parameters, is_reversal: bool) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 0);
-        let (first, last) = (rows.start, rows.end.saturating_sub(1));
+        let first = rows.start;
+        let last = rows.end.saturating_sub(1);
         let change = |style: Style| {
             let codes = parameters.all().skip(4);
             let none = (parameters.len() <= 4).then_some(0);

@@ -5,15 +5,15 @@
 //! but not exactly matching segment is answered by a challenge acknowledgment, of which each
 //! connection sends a limited number per second.
 
-use super::connection::{AckOwed, Connection, State};
+use super::connection::{Connection, PendingAck, State};
 use super::header::{Flags, Header};
 use super::profile::Acknowledgment;
 use super::recovery::{Acknowledged, Outcome};
 use super::seq::Seq;
-use super::status::{Ending, Event};
+use super::status::{CloseReason, Event};
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -39,7 +39,7 @@ const MAX_DUPLICATE_ACKS: u32 = 64;
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
     pub(super) data: &'a [u8],
-    /// A router has marked it because of congestion (RFC 3168).
+    /// A router has marked the segment because of congestion (RFC 3168).
     pub(super) is_marked: bool,
     /// The data may stay in its packet until it is read.
     pub(super) may_keep: bool,
@@ -71,7 +71,7 @@ impl Arrival<'_> {
         data + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
     }
 
-    /// Returns the sequence number after the data, which a FIN has.
+    /// Returns the sequence number after the data. A FIN, if there is one, has this number.
     pub(super) fn data_end(&self) -> Seq {
         self.header.seq + u32::try_from(self.data.len()).unwrap_or(u32::MAX)
     }
@@ -93,14 +93,14 @@ impl Connection {
     }
 
     fn checks(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        self.forgive_repeated_syn(arrival);
+        self.accept_repeated_syn(arrival);
         self.check_timestamp(arrival, cx)?;
         self.check_sequence(arrival, cx)?;
         self.check_reset(arrival, cx)?;
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
         self.check_time_wait(arrival, cx)?;
-        self.heard_at = cx.now;
+        self.last_received_at = cx.now;
         self.note_timestamp(arrival, cx.now);
         self.note_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
@@ -121,7 +121,7 @@ impl Connection {
         if arrival.has(Flags::RST) {
             if acknowledges {
                 cx.meter.count(Counter::TcpResets);
-                self.end(Ending::Refused);
+                self.end(CloseReason::Refused);
             } else {
                 cx.meter.count(Counter::TcpResetsIgnored);
             }
@@ -131,18 +131,19 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         self.synchronize(&header);
-        (self.ts_recent_at, self.heard_at) = (cx.now, cx.now);
+        self.ts_recent_at = cx.now;
+        self.last_received_at = cx.now;
         if !acknowledges {
             // Simultaneous open (MUST-10): the SYN is sent again, now with an acknowledgment.
             self.state = State::SynReceived;
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
             return Continue(());
         }
         self.take_syn_answer(&header);
         self.snd_una = header.ack;
         self.snd_nxt = header.ack;
-        self.opened(cx);
-        self.ack_owed = AckOwed::Now;
+        self.enter_established(cx);
+        self.pending_ack = PendingAck::Now;
         // Data and FIN on a SYN may be processed now that the handshake is complete.
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
@@ -159,7 +160,7 @@ impl Connection {
     }
 
     /// Enters ESTABLISHED: the local SYN is acknowledged.
-    fn opened(&mut self, cx: &mut Cx<'_>) {
+    fn enter_established(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
         self.timers.retransmitting = None;
         self.soft_error = None;
@@ -168,18 +169,18 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
-        // An early answer may be outstanding.
+        // Data sent before the end of the handshake (Fast Open) may be outstanding.
         self.restart_retransmit_timer(cx.now);
-        self.heard_at = cx.now;
+        self.last_received_at = cx.now;
         self.start_keep_alive_timer();
         if !self.is_early {
-            self.tell(Event::Established);
+            self.push_event(Event::Established);
         }
     }
 
     /// Accepts a repeated SYN of the peer in SYN-RECEIVED, with an acknowledgment in a simultaneous
     /// open. The segment is processed as if it began after its SYN (RFC 9293 figure 7).
-    fn forgive_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
+    fn accept_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
             && !arrival.has(Flags::RST)
@@ -189,7 +190,7 @@ impl Connection {
             arrival.header.window >>= self.snd_shift;
             arrival.header.seq = self.irs + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
         }
     }
 
@@ -214,7 +215,9 @@ impl Connection {
 
     /// First: check sequence number.
     fn check_sequence(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let (seq, len, window) = (arrival.header.seq, arrival.seg_len(), self.rcv_wnd());
+        let seq = arrival.header.seq;
+        let len = arrival.seg_len();
+        let window = self.rcv_wnd();
         let is_acceptable = match (len, window) {
             // MUST-66: at a zero window the control bits of a segment are still processed.
             (_, 0) => seq == self.rcv_nxt,
@@ -233,16 +236,17 @@ impl Connection {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
             // The acknowledgment of the FIN was lost.
-            self.ack_owed = AckOwed::Now;
-            self.wait_out(cx.now);
+            self.pending_ack = PendingAck::Now;
+            self.enter_time_wait(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
-            // The segment before that was retransmitted: its acknowledgment was lost. Without the
-            // echo of the new timestamp the peer would measure from the first transmission.
+            // The last acknowledged segment was retransmitted because its acknowledgment was lost.
+            // Without the echo of the new timestamp the peer would measure from the first
+            // transmission.
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
                 self.note_timestamp(arrival, cx.now);
             }
             self.note_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
         } else {
             // The limit prevents an endless exchange of acknowledgments between two ends that
             // disagree.
@@ -276,7 +280,7 @@ impl Connection {
         if !arrival.has(Flags::RST) {
             return Continue(());
         }
-        if self.state == State::TimeWait || is_planted(Bug::IgnoresReset) {
+        if self.state == State::TimeWait || is_enabled(Mutant::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if arrival.header.seq != self.rcv_nxt {
             cx.meter.count(Counter::TcpResetsIgnored);
@@ -284,7 +288,7 @@ impl Connection {
         } else {
             cx.meter.count(Counter::TcpResets);
             let is_opening = self.state == State::SynReceived && !self.is_passive;
-            self.end(if is_opening { Ending::Refused } else { Ending::Reset });
+            self.end(if is_opening { CloseReason::Refused } else { CloseReason::Reset });
         }
         Break(Answer::Nothing)
     }
@@ -311,9 +315,9 @@ impl Connection {
             }
             self.snd_una = self.iss + 1;
             self.snd_nxt = self.snd_nxt.max(self.snd_una);
-            self.ack_owed = AckOwed::Nothing;
+            self.pending_ack = PendingAck::Nothing;
             self.take_window(arrival);
-            self.opened(cx);
+            self.enter_established(cx);
             if ack == self.snd_una {
                 return Continue(());
             }
@@ -333,7 +337,7 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let is_more = is_planted(Bug::ComparesPlainly) && ack.0 <= self.snd_una.0;
+        let is_more = is_enabled(Mutant::ComparesPlainly) && ack.0 <= self.snd_una.0;
         let has_advanced = ack.is_after(self.snd_una) && !is_more;
         let held = self.send.len();
         if has_advanced {
@@ -341,8 +345,8 @@ impl Connection {
             self.take_acknowledgment(ack);
             self.path_acknowledged(ack, count, cx.now);
         }
-        if is_planted(Bug::AnswersEverything) {
-            self.ack_owed = AckOwed::Now;
+        if is_enabled(Mutant::AnswersEverything) {
+            self.pending_ack = PendingAck::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
@@ -363,7 +367,7 @@ impl Connection {
         self.soft_error = None;
         self.timers.retransmitting = None;
         if data > 0 {
-            self.tell(Event::Writable);
+            self.push_event(Event::Writable);
         }
     }
 
@@ -380,7 +384,7 @@ impl Connection {
         if !has_advanced && !is_duplicate && blocks.is_empty() {
             return self.take_echo_of_mark(arrival, cx);
         }
-        let said = Acknowledged {
+        let report = Acknowledged {
             ack: arrival.header.ack,
             blocks,
             is_duplicate,
@@ -388,7 +392,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
         };
         let Some(recovery) = &mut self.recovery else { return };
-        let outcome = recovery.acknowledged(&said, cx.now);
+        let outcome = recovery.acknowledged(&report, cx.now);
         self.measure(&outcome, arrival, has_advanced, cx);
         if outcome.is_eventful() {
             self.count_outcome(&outcome, cx);
@@ -421,7 +425,11 @@ impl Connection {
         for (has_happened, counter, count) in [
             (outcome.began_recovery, Counter::TcpFastRetransmits, &mut statistics.fast_retransmits),
             (outcome.undone, Counter::TcpRecoveriesUndone, &mut statistics.undone),
-            (outcome.came_twice, Counter::TcpDuplicateReports, &mut statistics.duplicate_reports),
+            (
+                outcome.duplicate_bytes,
+                Counter::TcpDuplicateReports,
+                &mut statistics.duplicate_reports,
+            ),
         ] {
             if has_happened {
                 cx.meter.count(counter);
@@ -453,7 +461,7 @@ impl Connection {
         if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
-            self.ecn.owes_reduced = true;
+            self.ecn.must_send_cwr = true;
         }
     }
 
@@ -493,7 +501,7 @@ impl Connection {
     ) {
         let echo = self.rtt_by_echo(arrival, cx.now).filter(|_| has_advanced);
         let sample = match (outcome.rtt, echo) {
-            _ if outcome.came_twice => match self.rtt_since_repetition(cx.now) {
+            _ if outcome.duplicate_bytes => match self.rtt_since_repetition(cx.now) {
                 Some(rtt) if has_advanced => rtt,
                 _ => return,
             },
@@ -506,11 +514,11 @@ impl Connection {
         cx.meter.record(Quantity::RoundTrip, sample);
     }
 
-    /// Returns a round trip for an acknowledgment that reports a duplicate. The peer already had
-    /// all the data it acknowledges, and the earlier acknowledgment was lost. A measurement from
-    /// the original transmission would be the timeout instead of the round trip, and with frequent
-    /// losses each would lengthen the next timeout. The acknowledgment answers the last
-    /// transmission, unless it is too early for that.
+    /// Returns the round trip since the last transmission, for an acknowledgment that reports a
+    /// duplicate. The peer already had all the acknowledged data, and the earlier acknowledgment
+    /// was lost. A measurement from the original transmission would be the timeout instead of the
+    /// round trip, and with frequent losses each measurement would lengthen the next timeout.
+    /// Returns `None` if the acknowledgment is too early to answer the last transmission.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
         let least = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
         Some(now - self.last_sent_at).filter(|rtt| *rtt >= least && self.rtt.backoffs() > 0)
@@ -536,7 +544,8 @@ impl Connection {
     }
 
     fn take_window_if_newer(&mut self, arrival: &Arrival<'_>) {
-        let (seq, ack) = (arrival.header.seq, arrival.header.ack);
+        let seq = arrival.header.seq;
+        let ack = arrival.header.ack;
         let is_newer =
             self.snd_wl1.is_before(seq) || (self.snd_wl1 == seq && !ack.is_before(self.snd_wl2));
         if is_newer && !ack.is_before(self.snd_una) {
@@ -566,9 +575,9 @@ impl Connection {
                 self.state = State::FinWait2;
                 self.limit_released(cx.now);
             }
-            State::Closing => self.wait_out(cx.now),
+            State::Closing => self.enter_time_wait(cx.now),
             State::LastAck => {
-                self.end(Ending::Closed);
+                self.end(CloseReason::Closed);
                 return Break(Answer::Nothing);
             }
             _ => {}
@@ -576,8 +585,8 @@ impl Connection {
         Continue(())
     }
 
-    /// In TIME-WAIT nothing more is expected. A peer that continues to send gets the current
-    /// sequence numbers.
+    /// Answers a segment in TIME-WAIT, where no more data is expected: a peer that continues to
+    /// send gets an acknowledgment with the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
         if self.state != State::TimeWait || !goes_on {
@@ -599,7 +608,7 @@ impl Connection {
         if is_news {
             cx.meter.count(Counter::TcpUrgentIn);
             self.rcv_up = Some(up);
-            self.tell(Event::Urgent);
+            self.push_event(Event::Urgent);
         }
     }
 
@@ -616,7 +625,7 @@ impl Connection {
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the data will not be read, and the peer must learn that.
             cx.meter.count(Counter::TcpDataAfterClose);
-            self.end(Ending::Reset);
+            self.end(CloseReason::Reset);
             return Break(Answer::Reset);
         }
         let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
@@ -640,37 +649,38 @@ impl Connection {
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
-            // RFC 5681 §4.2: each of them is answered, even if several arrive before output. With
-            // SACK the blocks of a single answer are enough.
-            if self.ack_owed == AckOwed::Now && !self.has_sack {
-                self.duplicate_acks_owed = MAX_DUPLICATE_ACKS.min(self.duplicate_acks_owed + 1);
+            // RFC 5681 §4.2: each segment out of order is answered, even if several arrive before
+            // output. With SACK the blocks of a single answer are enough.
+            if self.pending_ack == PendingAck::Now && !self.has_sack {
+                self.pending_duplicate_acks =
+                    MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
             }
         }
         self.rcv_nxt = self.rcv_nxt + u32::try_from(arrived).unwrap_or(0);
         self.statistics.bytes_in += arrived as u64;
         if arrived > 0 {
-            self.tell(Event::Readable);
+            self.push_event(Event::Readable);
         }
         self.tune_receive_window(arrival, cx);
         self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
         let is_odd = offset > 0 || arrived != len || had_early;
-        self.owe_acknowledgment(len, is_odd, cx);
+        self.schedule_acknowledgment(len, is_odd, cx);
         Continue(())
     }
 
     /// Schedules an acknowledgment: within less than half a second, independent of the profile, and
     /// for every second full segment (RFC 9293 §3.8.6.3, MUST-40 and SHLD-18).
-    fn owe_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
+    fn schedule_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
-        let full = self.acknowledged_each(len);
-        self.ack_owed = match (self.profile.acknowledgment, self.ack_owed) {
-            (Acknowledgment::AtOutput, _) | (_, AckOwed::Now) => AckOwed::Now,
-            _ if is_odd || self.unacknowledged >= full => AckOwed::Now,
-            (Acknowledgment::Delayed(_), AckOwed::By(deadline)) => AckOwed::By(deadline),
-            (Acknowledgment::Delayed(time), AckOwed::Nothing) => {
-                AckOwed::By(cx.now + time.min(ACK_DELAY_MAX))
+        let full = self.acknowledgment_interval_bytes(len);
+        self.pending_ack = match (self.profile.acknowledgment, self.pending_ack) {
+            (Acknowledgment::AtOutput, _) | (_, PendingAck::Now) => PendingAck::Now,
+            _ if is_odd || self.unacknowledged >= full => PendingAck::Now,
+            (Acknowledgment::Delayed(_), PendingAck::By(deadline)) => PendingAck::By(deadline),
+            (Acknowledgment::Delayed(time), PendingAck::Nothing) => {
+                PendingAck::By(cx.now + time.min(ACK_DELAY_MAX))
             }
         };
     }
@@ -678,10 +688,10 @@ impl Connection {
     /// Returns the number of bytes after which an acknowledgment is due, given a last segment of
     /// `len` bytes.
     ///
-    /// A full segment is as long as the peer makes them, if that is at least half of the local
-    /// maximum. In a window of a few segments each is acknowledged, because the one that waits for
-    /// the second would be a large part of the window.
-    fn acknowledged_each(&self, len: usize) -> u32 {
+    /// A full segment has the length of the peer's segments, if that is at least half of the local
+    /// maximum. In a window of a few segments each segment is acknowledged, because a segment that
+    /// waits for a second one would occupy a large part of the window.
+    fn acknowledgment_interval_bytes(&self, len: usize) -> u32 {
         let mss = u32::from(self.receive_mss()).min(self.snd_mss);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
@@ -693,9 +703,9 @@ impl Connection {
             // A legitimate peer never changes the position of its FIN; a forged one is overwritten
             // here.
             self.rcv_fin = Some(arrival.data_end());
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
         }
-        if is_planted(Bug::TakesFinEarly) && self.rcv_fin.is_some() {
+        if is_enabled(Mutant::TakesFinEarly) && self.rcv_fin.is_some() {
             self.rcv_fin = Some(self.rcv_nxt);
         }
         if self.rcv_fin != Some(self.rcv_nxt) {
@@ -703,33 +713,35 @@ impl Connection {
         }
         match self.state {
             State::Established => self.state = State::CloseWait,
-            State::FinWait1 if is_planted(Bug::TakesFinForAck) => self.wait_out(cx.now),
+            State::FinWait1 if is_enabled(Mutant::TakesFinForAck) => self.enter_time_wait(cx.now),
             State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 if is_planted(Bug::SkipsTimeWait) => self.end(Ending::Closed),
-            State::FinWait2 => self.wait_out(cx.now),
+            State::FinWait2 if is_enabled(Mutant::SkipsTimeWait) => self.end(CloseReason::Closed),
+            State::FinWait2 => self.enter_time_wait(cx.now),
             _ => return,
         }
         // Nothing after the FIN is urgent, regardless of the pointer.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
         // A FIN takes no space in the buffer, so the window keeps its size.
-        (self.rcv_nxt, self.rcv_adv) = (self.rcv_nxt + 1, self.rcv_adv + 1);
+        self.rcv_nxt = self.rcv_nxt + 1;
+        self.rcv_adv = self.rcv_adv + 1;
         self.rcv_fin = None;
         self.peer_closed = true;
         self.forget_read_urgent();
-        self.tell(Event::PeerClosed);
+        self.push_event(Event::PeerClosed);
     }
 
     /// Answers a suspicious segment with an acknowledgment that a legitimate peer understands.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
         let (since, sent) = &mut self.challenges;
         if cx.now - *since >= Duration::from_secs(1) {
-            (*since, *sent) = (cx.now, 0);
+            *since = cx.now;
+            *sent = 0;
         }
         if *sent >= CHALLENGES_A_SECOND {
             return cx.meter.count(Counter::TcpChallengeAcksSuppressed);
         }
         *sent += 1;
         cx.meter.count(Counter::TcpChallengeAcks);
-        self.ack_owed = AckOwed::Now;
+        self.pending_ack = PendingAck::Now;
     }
 }

@@ -25,8 +25,8 @@ const DRAIN_GAIN: u64 = 347;
 /// Gains in thousandths: one round of probing, one to drain, six at the rate (§4.3.4).
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 const WINDOW_GAIN: u64 = 2000;
-/// Number of rounds with less than a quarter of growth after which the path counts as full
-/// (§4.3.2.3).
+/// Number of rounds in which the rate grows by less than a quarter, after which the path counts as
+/// full (§4.3.2.3).
 const FULL_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Mode {
         since: Instant,
     },
     ProbeRtt {
-        /// End of the phase, once the path is empty.
+        /// Time at which the measurement of the empty path ends; `None` until the path is empty.
         until: Option<Instant>,
     },
 }
@@ -60,15 +60,15 @@ pub(super) struct Bbr {
     full_rounds: u32,
     /// The window to restore after a recovery or a measurement of the empty path.
     prior_cwnd: u32,
-    /// Until this number of bytes is delivered, no more is sent than is delivered: the first round
-    /// of a recovery.
+    /// Until this number of bytes is delivered, the sender sends no more than is delivered: the
+    /// first round of a recovery.
     conserves_until: Option<u64>,
     first_phase: usize,
 }
 
 /// The input from one acknowledgment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Observation {
+pub(super) struct BbrSample {
     pub(super) rate: Option<RateSample>,
     pub(super) rtt: Option<Duration>,
     /// Bytes delivered since the connection began, and by this acknowledgment.
@@ -80,7 +80,7 @@ pub(super) struct Observation {
     pub(super) now: Instant,
 }
 
-/// The resulting window and rate.
+/// The window and the pacing rate that follow from the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Control {
     pub(super) cwnd: u32,
@@ -101,7 +101,8 @@ impl Bbr {
             full_rounds: 0,
             prior_cwnd: 0,
             conserves_until: None,
-            // Any phase but the draining one, because nothing was added to the queue before it.
+            // Flows start in any phase except the draining one, because no queue was built up
+            // before it.
             first_phase: [0, 2, 3, 4, 5, 6, 7].get(seed as usize % 7).copied().unwrap_or(0),
         }
     }
@@ -122,18 +123,19 @@ impl Bbr {
     }
 
     /// Updates the model with an acknowledgment, and returns the resulting window and rate.
-    pub(super) fn observe(&mut self, seen: &Observation) -> Control {
+    pub(super) fn observe(&mut self, seen: &BbrSample) -> Control {
         let begins_round = self.take_rate(seen);
         self.change_mode(seen);
-        self.look_at_empty_path(seen, begins_round);
+        self.update_min_rtt(seen, begins_round);
         if self.conserves_until.is_some_and(|until| seen.delivered >= until) {
             self.conserves_until = None;
         }
         Control { cwnd: self.window(seen), bytes_per_s: self.pace(seen) }
     }
 
-    /// §4.1.1: the rate, and whether the path is full.
-    fn take_rate(&mut self, seen: &Observation) -> bool {
+    /// §4.1.1: records the delivery rate, and counts the rounds without growth. Returns whether a
+    /// round begins.
+    fn take_rate(&mut self, seen: &BbrSample) -> bool {
         let Some(sample) = seen.rate else { return false };
         let begins_round = sample.delivered_before >= self.round_end;
         if begins_round {
@@ -152,7 +154,8 @@ impl Bbr {
         }
         if begins_round && !sample.is_app_limited && !self.is_full() {
             if self.rate() >= self.full_rate.saturating_add(self.full_rate / 4) {
-                (self.full_rate, self.full_rounds) = (self.rate(), 0);
+                self.full_rate = self.rate();
+                self.full_rounds = 0;
             } else {
                 self.full_rounds += 1;
             }
@@ -166,7 +169,7 @@ impl Bbr {
         }
     }
 
-    fn change_mode(&mut self, seen: &Observation) {
+    fn change_mode(&mut self, seen: &BbrSample) {
         if self.mode == Mode::Startup && self.is_full() {
             self.mode = Mode::Drain;
         }
@@ -196,7 +199,7 @@ impl Bbr {
 
     /// §4.3.5: records the round trip, and starts measuring an empty path if the minimum has
     /// expired.
-    fn look_at_empty_path(&mut self, seen: &Observation, begins_round: bool) {
+    fn update_min_rtt(&mut self, seen: &BbrSample, begins_round: bool) {
         let now = seen.now;
         let is_old = self.min_rtt.is_some_and(|(_, at)| now - at > MIN_RTT_VALID);
         if let Some(rtt) = seen.rtt
@@ -228,7 +231,7 @@ impl Bbr {
         }
     }
 
-    fn pace(&self, seen: &Observation) -> Option<u64> {
+    fn pace(&self, seen: &BbrSample) -> Option<u64> {
         let gain = match self.mode {
             Mode::Startup => HIGH_GAIN,
             Mode::Drain => DRAIN_GAIN,
@@ -243,7 +246,7 @@ impl Bbr {
         Some((u128::from(rate) * u128::from(gain) / 1000).try_into().unwrap_or(u64::MAX))
     }
 
-    fn window(&mut self, seen: &Observation) -> u32 {
+    fn window(&mut self, seen: &BbrSample) -> u32 {
         let gain = match self.mode {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
@@ -303,7 +306,8 @@ mod tests {
     impl Path {
         fn new() -> Self {
             let control = Control { cwnd: 10 * MSS, bytes_per_s: None };
-            let (bbr, now) = (Bbr::new(1), Instant::ZERO);
+            let bbr = Bbr::new(1);
+            let now = Instant::ZERO;
             Self { bbr, now, delivered: 0, is_app_limited: false, control }
         }
 
@@ -319,7 +323,7 @@ mod tests {
                 let delivered_before = self.delivered.saturating_sub(in_flight);
                 let is_app_limited = self.is_app_limited;
                 let sample = RateSample { bytes_per_s: rate, is_app_limited, delivered_before };
-                self.control = self.bbr.observe(&Observation {
+                self.control = self.bbr.observe(&BbrSample {
                     rate: Some(sample),
                     rtt: Some(RTT),
                     delivered: self.delivered,

@@ -2,11 +2,11 @@
 
 use super::Reset;
 use super::congestion_window::initial_window;
-use super::connection::{AckOwed, Connection, State, send_limit};
-use super::idle_state::Known;
+use super::connection::{Connection, PendingAck, State, send_limit};
+use super::idle_state::RecoveryForm;
 use super::profile::Profile;
 use super::seq::Seq;
-use super::status::{Ending, Status};
+use super::status::{CloseReason, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::sync::Arc;
@@ -25,10 +25,10 @@ impl Connection {
     }
 
     /// Replaces the policies, except those already negotiated by the SYN.
-    pub(super) fn tailor(&mut self, profile: Profile) {
+    pub(super) fn set_profile(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
-        let told = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
-        self.profile = Arc::new(told);
+        let new_profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.profile = Arc::new(new_profile);
         if self.state.emits_data() {
             self.start_keep_alive_timer();
         }
@@ -43,7 +43,7 @@ impl Connection {
             // A zero window must not delay the notification (RFC 9293 §3.8.5): it is sent without
             // data.
             if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
-                self.ack_owed = AckOwed::Now;
+                self.pending_ack = PendingAck::Now;
             }
         }
         taken
@@ -54,14 +54,15 @@ impl Connection {
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         self.receive.consume(count, spent);
         self.forget_read_urgent();
-        self.owe_window_update();
+        self.schedule_window_update();
     }
 
-    /// Makes a delayed acknowledgment due at the next output. Returns whether there is one.
-    pub(super) fn hurry_acknowledgment(&mut self) -> bool {
-        let is_put_off = matches!(self.ack_owed, AckOwed::By(_));
+    /// Makes a delayed acknowledgment due at the next output. Returns whether such an
+    /// acknowledgment was pending.
+    pub(super) fn expedite_acknowledgment(&mut self) -> bool {
+        let is_put_off = matches!(self.pending_ack, PendingAck::By(_));
         if is_put_off {
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
         }
         is_put_off
     }
@@ -84,7 +85,7 @@ impl Connection {
     /// CLOSE: a FIN follows the queued data; receiving continues.
     pub(super) fn close(&mut self) {
         match self.state {
-            State::SynSent => self.end(Ending::Aborted),
+            State::SynSent => self.end(CloseReason::Aborted),
             State::SynReceived => self.is_closing = true,
             State::Established => {
                 self.is_closing = true;
@@ -123,19 +124,19 @@ impl Connection {
             options: self.options(now),
         };
         let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
-        self.end(Ending::Aborted);
+        self.end(CloseReason::Aborted);
         tells_peer.then_some(reset)
     }
 
     /// STATUS: returns the state of the connection.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.known().map_or(u32::MAX, Known::ssthresh);
-        let window = self.known().map(Known::cwnd);
+        let threshold = self.recovery_form().map_or(u32::MAX, RecoveryForm::ssthresh);
+        let window = self.recovery_form().map(RecoveryForm::cwnd);
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
             state: self.state,
-            ending: self.ending,
+            close_reason: self.close_reason,
             soft_error: self.soft_error,
             send_window: self.snd_wnd,
             receive_window: self.rcv_wnd(),
@@ -150,7 +151,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            recovery: self.known().map(Known::status).unwrap_or_default(),
+            recovery: self.recovery_form().map(RecoveryForm::status).unwrap_or_default(),
             has_sack: self.has_sack,
             has_ecn: self.ecn.is_on,
             statistics: self.statistics,

@@ -5,9 +5,9 @@
 //! because an acknowledgment of a super-segment covers all its segments. The window does not grow
 //! while it does not limit the sender (RFC 7661 §4.3).
 
-use super::bbr::{Bbr, Control, Observation};
+use super::bbr::{Bbr, BbrSample, Control};
 use super::cubic::{Cubic, Growth};
-use super::hystart::{Advice, HyStart};
+use super::hystart::{HyStart, SlowStartAction};
 use super::newreno::NewReno;
 use super::profile::Congestion;
 use crate::time::{Duration, Instant};
@@ -26,7 +26,7 @@ enum Avoidance {
 
 /// The window and the algorithm's state before a reduction.
 #[derive(Clone, Copy, Debug)]
-struct Before {
+struct StateBeforeReduction {
     cwnd: u32,
     ssthresh: u32,
     avoidance: Avoidance,
@@ -34,7 +34,7 @@ struct Before {
 
 /// The input from one acknowledgment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Delivered {
+pub(super) struct AckSample {
     pub(super) bytes: u64,
     /// The acknowledged position, and the end of the sent data.
     pub(super) una: u64,
@@ -47,7 +47,7 @@ pub(super) struct Delivered {
 
 /// The part of the window's state that is kept while a connection has nothing outstanding.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SettledWindow {
+pub(super) struct IdleWindow {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
     /// The maximum windows that CUBIC remembers.
@@ -68,7 +68,7 @@ pub(super) struct CongestionWindow {
     hystart: Option<Box<HyStart>>,
     /// Bytes that conservative slow start has not counted yet.
     credit: u64,
-    before: Option<Box<Before>>,
+    before: Option<Box<StateBeforeReduction>>,
     bbr: Option<Box<Bbr>>,
 }
 
@@ -93,34 +93,36 @@ impl CongestionWindow {
     }
 
     /// Returns the state that the next flight needs.
-    pub(super) fn settled(&self) -> SettledWindow {
+    pub(super) fn idle_state(&self) -> IdleWindow {
         let (w_max, cwnd_prior) = match self.avoidance {
             Avoidance::Cubic(cubic) => cubic.windows(),
             Avoidance::NewReno(_) | Avoidance::None => (0, 0),
         };
-        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
-        SettledWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
+        let cwnd = self.cwnd;
+        let ssthresh = self.ssthresh;
+        IdleWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
     }
 
     /// Restores the state returned by [`Self::idle_state`].
-    pub(super) fn resume(&mut self, settled: SettledWindow) {
-        (self.cwnd, self.ssthresh) = (settled.cwnd, settled.ssthresh);
+    pub(super) fn resume(&mut self, idle_state: IdleWindow) {
+        self.cwnd = idle_state.cwnd;
+        self.ssthresh = idle_state.ssthresh;
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {
-            *cubic = Cubic::remembering(settled.w_max, settled.cwnd_prior);
+            *cubic = Cubic::remembering(idle_state.w_max, idle_state.cwnd_prior);
         }
-        if !settled.is_first {
+        if !idle_state.is_first {
             self.hystart = None;
         }
     }
 
-    /// Returns whether a model of the path determines the window instead of the losses.
+    /// Returns whether a model of the path, instead of the losses, determines the window.
     pub(super) fn has_model(&self) -> bool {
         self.bbr.is_some()
     }
 
     /// Sets the window by the model, if there is one, and returns the rate.
-    pub(super) fn observe(&mut self, seen: Observation) -> Option<u64> {
-        let seen = Observation { cwnd: self.cwnd, mss: self.mss, ..seen };
+    pub(super) fn observe(&mut self, seen: BbrSample) -> Option<u64> {
+        let seen = BbrSample { cwnd: self.cwnd, mss: self.mss, ..seen };
         let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&seen);
         self.cwnd = cwnd;
         bytes_per_s
@@ -163,15 +165,15 @@ impl CongestionWindow {
     }
 
     /// Grows by the bytes delivered while the window limited the sender.
-    pub(super) fn grow(&mut self, delivered: Delivered) {
+    pub(super) fn grow(&mut self, delivered: AckSample) {
         if !self.is_slow_start() {
             return self.avoid(delivered.bytes, delivered.srtt, delivered.now);
         }
         let advice = match &mut self.hystart {
             Some(hystart) => hystart.acknowledged(delivered.una, delivered.nxt, delivered.rtt),
-            None => Advice::GrowBy { divisor: 1 },
+            None => SlowStartAction::GrowBy { divisor: 1 },
         };
-        let Advice::GrowBy { divisor } = advice else {
+        let SlowStartAction::GrowBy { divisor } = advice else {
             self.hystart = None;
             self.ssthresh = self.cwnd;
             return;
@@ -189,7 +191,8 @@ impl CongestionWindow {
     }
 
     fn avoid(&mut self, acked: u64, srtt: Duration, now: Instant) {
-        let (cwnd, mss) = (self.cwnd, self.mss);
+        let cwnd = self.cwnd;
+        let mss = self.mss;
         let grown = match &mut self.avoidance {
             Avoidance::None => 0,
             Avoidance::NewReno(reno) => reno.acknowledged(cwnd, mss, acked),
@@ -212,7 +215,7 @@ impl CongestionWindow {
             return;
         }
         let Self { cwnd, ssthresh, avoidance, .. } = *self;
-        self.before = Some(Box::new(Before { cwnd, ssthresh, avoidance }));
+        self.before = Some(Box::new(StateBeforeReduction { cwnd, ssthresh, avoidance }));
         self.hystart = None;
         let flight = u32::try_from(flight).unwrap_or(u32::MAX).min(cwnd);
         self.ssthresh = match &mut self.avoidance {
@@ -269,8 +272,8 @@ mod tests {
 
     const SRTT: Duration = Duration::from_millis(100);
 
-    fn delivered(bytes: u64) -> Delivered {
-        Delivered { bytes, una: 0, nxt: 0, rtt: None, srtt: SRTT, now: Instant::ZERO }
+    fn delivered(bytes: u64) -> AckSample {
+        AckSample { bytes, una: 0, nxt: 0, rtt: None, srtt: SRTT, now: Instant::ZERO }
     }
 
     #[test]

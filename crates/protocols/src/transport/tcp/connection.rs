@@ -2,7 +2,7 @@
 
 use super::fast_open;
 use super::header::{Flags, Header, Options};
-use super::idle_state::{IdleState, Known};
+use super::idle_state::{IdleState, RecoveryForm};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
@@ -12,10 +12,10 @@ use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
-use super::status::{Ending, Event, Statistics};
+use super::status::{CloseReason, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
-use crate::time::{Duration, Far, Instant, Near, Stamp};
+use crate::time::{Duration, Instant, LocalClock, RemoteClock, Stamp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -92,9 +92,9 @@ impl fmt::Display for State {
 
 /// Acknowledgments pending for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AckOwed {
+pub(super) enum PendingAck {
     Nothing,
-    /// At this time at the latest; earlier if it can be piggybacked on data.
+    /// By this time, or earlier if the acknowledgment can be piggybacked on data.
     By(Instant),
     /// At the next output.
     Now,
@@ -102,7 +102,7 @@ pub(super) enum AckOwed {
 
 /// A SYN whose acknowledgment is timed (Karn: dropped if the SYN is retransmitted).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timed {
+pub(super) struct TimedSyn {
     pub(super) end: Seq,
     pub(super) sent_at: Instant,
 }
@@ -110,12 +110,12 @@ pub(super) struct Timed {
 /// Explicit congestion notification (RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
-    /// Both ends have negotiated it.
+    /// Both ends have negotiated ECN.
     pub(super) is_on: bool,
     /// Marks are echoed to the peer until it reports a reduced window.
     pub(super) echoes: bool,
     /// The next new data reports that the window was reduced.
-    pub(super) owes_reduced: bool,
+    pub(super) must_send_cwr: bool,
 }
 
 /// Values of a connection that an attacker must not guess.
@@ -181,17 +181,17 @@ pub(super) struct Connection {
     pub(super) unacknowledged: u32,
 
     /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
-    pub(super) ts_recent: Option<Stamp<Far>>,
+    pub(super) ts_recent: Option<Stamp<RemoteClock>>,
     pub(super) ts_recent_at: Instant,
     /// Random offset that hides the host's uptime from the peer.
     pub(super) ts_offset: u32,
     pub(super) last_ack_sent: Seq,
     pub(super) rtt: RttEstimator,
-    pub(super) timed: Option<Timed>,
+    pub(super) timed: Option<TimedSyn>,
     /// Allocated when the first data is sent: a connection that only receives needs none.
     pub(super) recovery: Option<Box<Recovery>>,
     /// The reduced recovery state kept when other connections need the memory more.
-    pub(super) settled: Option<Box<IdleState>>,
+    pub(super) idle_state: Option<Box<IdleState>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
     pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
@@ -200,12 +200,12 @@ pub(super) struct Connection {
     /// Allocated when the first segment arrives out of order.
     pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
-    pub(super) ack_owed: AckOwed,
+    pub(super) pending_ack: PendingAck,
     /// Further acknowledgments pending for segments out of order, because the peer counts them.
-    pub(super) duplicate_acks_owed: u32,
+    pub(super) pending_duplicate_acks: u32,
     /// The last segments were not acknowledged in time: a tail loss probe is due (RFC 8985 §7.3).
     pub(super) must_probe_tail: bool,
-    /// The segment under construction is that probe.
+    /// The segment under construction is the tail loss probe.
     pub(super) is_tail_probe: bool,
     /// The window is zero or too small and the persist timer has expired.
     pub(super) must_probe: bool,
@@ -216,7 +216,7 @@ pub(super) struct Connection {
     /// The user timeout advertised by the peer (RFC 5482).
     pub(super) peer_timeout: Option<Duration>,
     /// The next segment carries the local user timeout.
-    pub(super) must_tell_timeout: bool,
+    pub(super) must_send_user_timeout: bool,
     /// State of Fast Open, until the connection is established.
     pub(super) fast_open: Option<Box<fast_open::Part>>,
     /// The data of the peer's SYN was accepted before the end of the handshake.
@@ -225,17 +225,17 @@ pub(super) struct Connection {
     pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
     /// Time at which the last acceptable segment arrived.
-    pub(super) heard_at: Instant,
+    pub(super) last_received_at: Instant,
     pub(super) challenges: (Instant, u32),
 
     /// The user has released the connection: received data is not read.
     pub(super) is_released: bool,
-    /// It was released with data unread.
+    /// The connection was released with received data unread: it must be aborted.
     pub(super) must_abort: bool,
     /// The last ICMP error about a segment since the last acknowledgment.
     pub(super) soft_error: Option<ErrorKind>,
-    pub(super) ending: Option<Ending>,
-    pub(super) news: u8,
+    pub(super) close_reason: Option<CloseReason>,
+    pub(super) pending_events: u8,
     pub(super) statistics: Statistics,
 }
 
@@ -277,35 +277,35 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             last_ack_sent: Seq(0),
-            rtt: RttEstimator::new(profile.rto_min).with(profile.retransmission),
+            rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
             timed: None,
             recovery: None,
-            settled: None,
+            idle_state: None,
             begins_small: false,
             ecn: Ecn::default(),
             has_sack: false,
             sack: None,
             timers: Timers::default(),
-            ack_owed: AckOwed::Nothing,
-            duplicate_acks_owed: 0,
+            pending_ack: PendingAck::Nothing,
+            pending_duplicate_acks: 0,
             must_probe_tail: false,
             is_tail_probe: false,
             must_probe: false,
             must_keep_alive: false,
             suspects_route: false,
             peer_timeout: None,
-            must_tell_timeout: false,
+            must_send_user_timeout: false,
             fast_open: None,
             is_early: false,
             path: None,
             last_sent_at: now,
-            heard_at: now,
+            last_received_at: now,
             challenges: (now, 0),
             is_released: false,
             must_abort: false,
             soft_error: None,
-            ending: None,
-            news: 0,
+            close_reason: None,
+            pending_events: 0,
             statistics: Statistics::default(),
             profile,
         }
@@ -321,7 +321,7 @@ impl Connection {
         self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss)
     }
 
-    /// Processes the peer's SYN: its number, its options and its window.
+    /// Processes the peer's SYN: its sequence number, its options and its window.
     pub(super) fn synchronize(&mut self, syn: &Header) {
         self.irs = syn.seq;
         self.rcv_nxt = syn.seq + 1;
@@ -353,33 +353,36 @@ impl Connection {
     /// Returns the state of loss recovery and congestion control, allocated if needed.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         // In an early answer the SYN is not acknowledged yet, and is not data.
-        let (mss, una) = (self.snd_mss, self.snd_una.max(self.send_start));
-        let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
-        let (begins_small, settled) = (self.begins_small, &mut self.settled);
+        let mss = self.snd_mss;
+        let una = self.snd_una.max(self.send_start);
+        let congestion = self.profile.congestion;
+        let has_sack = self.has_sack;
+        let begins_small = self.begins_small;
+        let idle_state = &mut self.idle_state;
         self.recovery.get_or_insert_with(|| {
             let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
             if begins_small {
                 recovery.window.syn_was_lost();
             }
-            if let Some(settled) = settled.take() {
-                recovery.resume(&settled);
+            if let Some(idle_state) = idle_state.take() {
+                recovery.resume(&idle_state);
             }
             recovery
         })
     }
 
     /// Returns the state of loss recovery and congestion control, once anything was sent.
-    pub(super) fn known(&self) -> Option<Known<'_>> {
-        let busy = self.recovery.as_deref().map(Known::Busy);
-        busy.or_else(|| self.settled.as_deref().map(Known::IdleState))
+    pub(super) fn recovery_form(&self) -> Option<RecoveryForm<'_>> {
+        let busy = self.recovery.as_deref().map(RecoveryForm::Busy);
+        busy.or_else(|| self.idle_state.as_deref().map(RecoveryForm::IdleState))
     }
 
     /// Reduces the recovery state to what the next flight needs, if nothing is outstanding. Returns
-    /// whether that is done.
-    pub(super) fn settle(&mut self) -> bool {
-        let settled = self.recovery.as_ref().and_then(|recovery| recovery.settled());
-        if let Some(settled) = settled {
-            self.settled = Some(Box::new(settled));
+    /// whether the connection has no full recovery state now.
+    pub(super) fn enter_idle(&mut self) -> bool {
+        let idle_state = self.recovery.as_ref().and_then(|recovery| recovery.idle_state());
+        if let Some(idle_state) = idle_state {
+            self.idle_state = Some(Box::new(idle_state));
             self.recovery = None;
             self.tuning = None;
             self.send.shrink();
@@ -393,7 +396,7 @@ impl Connection {
         self.send_start + self.send.len() + u32::from(self.is_closing)
     }
 
-    /// Returns the number of sequence numbers sent and not acknowledged, as `snd_nxt` counts them.
+    /// Returns the number of sequence numbers from the first unacknowledged one up to `snd_nxt`.
     pub(super) fn outstanding(&self) -> u32 {
         self.snd_nxt.since(self.snd_una)
     }
@@ -403,7 +406,7 @@ impl Connection {
         self.is_closing && self.snd_una == self.snd_end()
     }
 
-    /// Returns the rest of the window that was last advertised to the peer.
+    /// Returns the unused part of the window that was last advertised to the peer.
     pub(super) fn rcv_wnd(&self) -> u32 {
         if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
     }
@@ -412,14 +415,14 @@ impl Connection {
     /// a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
         let (capacity, growth) = self.window_growth();
-        let told = self.rcv_wnd();
+        let window = self.rcv_wnd();
         // With a segment that is sent anyway the window may move by one segment. The peer may make
         // its segments slightly shorter, so that they fill a small window.
         let is_one = self.has_small_window()
             && self.profile.window_update == WindowUpdate::TwoSegments
             && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
-        let is_worth_it = growth > 0 && (is_one || self.is_worth_telling(growth, capacity));
-        if is_worth_it { told + growth } else { told }
+        let is_worth_it = growth > 0 && (is_one || self.is_window_update_due(growth, capacity));
+        if is_worth_it { window + growth } else { window }
     }
 
     /// Returns the largest window, and by how much its free part exceeds the advertised window.
@@ -432,7 +435,7 @@ impl Connection {
     }
 
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
-    fn is_worth_telling(&self, growth: u32, capacity: u32) -> bool {
+    fn is_window_update_due(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
             // Otherwise a reader of single bytes would open a zero window byte by byte.
             WindowUpdate::HalfUsed => {
@@ -451,10 +454,10 @@ impl Connection {
     }
 
     /// Schedules a segment if the window has grown enough since it was last advertised.
-    pub(super) fn owe_window_update(&mut self) {
+    pub(super) fn schedule_window_update(&mut self) {
         let (capacity, growth) = self.window_growth();
-        if self.state.expects_data() && growth > 0 && self.is_worth_telling(growth, capacity) {
-            self.ack_owed = AckOwed::Now;
+        if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
+            self.pending_ack = PendingAck::Now;
         }
     }
 
@@ -477,47 +480,51 @@ impl Connection {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
         let mss = self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
-        self.recovery.as_ref().map_or(mss, |recovery| recovery.even_len(self.most_out(), mss))
+        self.recovery
+            .as_ref()
+            .map_or(mss, |recovery| recovery.even_len(self.outstanding_max(), mss))
     }
 
     /// Returns the maximum number of outstanding bytes that both buffers allow.
-    pub(super) fn most_out(&self) -> u32 {
+    pub(super) fn outstanding_max(&self) -> u32 {
         self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.
-    pub(super) fn timestamp(&self, now: Instant) -> Stamp<Near> {
+    pub(super) fn timestamp(&self, now: Instant) -> Stamp<LocalClock> {
         let millis = now.as_nanos() / 1_000_000;
         let ticks = u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0);
         Stamp::new(ticks.wrapping_add(self.ts_offset))
     }
 
     /// Queues an event for the user.
-    pub(super) fn tell(&mut self, event: Event) {
-        self.news |= event.bit();
+    pub(super) fn push_event(&mut self, event: Event) {
+        self.pending_events |= event.bit();
     }
 
     /// Returns the next event for the user.
     pub(super) fn next_event(&mut self) -> Option<Event> {
-        let event = *Event::ORDER.iter().find(|event| self.news & event.bit() != 0)?;
-        self.news &= !event.bit();
+        let event = *Event::ORDER.iter().find(|event| self.pending_events & event.bit() != 0)?;
+        self.pending_events &= !event.bit();
         Some(event)
     }
 
     /// Ends the connection.
-    pub(super) fn end(&mut self, ending: Ending) {
+    pub(super) fn end(&mut self, close_reason: CloseReason) {
         self.state = State::Closed;
         self.timers = Timers::default();
-        (self.sack, self.tuning) = (None, None);
-        self.ack_owed = AckOwed::Nothing;
-        self.ending.get_or_insert(ending);
-        self.tell(Event::Closed);
+        self.sack = None;
+        self.tuning = None;
+        self.pending_ack = PendingAck::Nothing;
+        self.close_reason.get_or_insert(close_reason);
+        self.push_event(Event::Closed);
     }
 
     /// Enters TIME-WAIT, or restarts its timer.
-    pub(super) fn wait_out(&mut self, now: Instant) {
+    pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        (self.sack, self.tuning) = (None, None);
+        self.sack = None;
+        self.tuning = None;
         self.timers.retransmit = None;
         self.timers.persist = None;
         self.timers.released = None;
@@ -525,13 +532,13 @@ impl Connection {
     }
 }
 
-/// In a window of fewer segments each segment matters.
+/// A window of fewer segments counts as small.
 const FEW_SEGMENTS: usize = 32;
 /// Two maximum segment lifetimes of 30 s: the value of Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
-/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits (ECE and CWR), and one that accepts it has
-/// only ECE.
+/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits (ECE and CWR), and a SYN that accepts ECN
+/// has only ECE.
 fn is_ecn_setup(flags: Flags) -> bool {
     flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
 }

@@ -33,8 +33,8 @@ struct Epoch {
 /// The state of RFC 9438 §4.1.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cubic {
-    /// The window just before the last reduction, or less if it had not reached the one before
-    /// that.
+    /// The window just before the last reduction. It is reduced further (§4.7) if the window had
+    /// not reached the previous value.
     w_max: u32,
     /// The window before the last reduction.
     cwnd_prior: u32,

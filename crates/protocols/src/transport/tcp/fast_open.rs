@@ -45,7 +45,7 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the cookie.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
@@ -84,7 +84,7 @@ pub(super) struct Part {
     /// Maximum number of data bytes on the local SYN.
     data_max: u32,
     /// The cookie in the peer's answer.
-    gift: Option<Cookie>,
+    granted_cookie: Option<Cookie>,
     /// The local SYN with the cookie was not answered in time.
     is_lost: bool,
 }
@@ -92,7 +92,7 @@ pub(super) struct Part {
 impl Connection {
     /// Adds the option to the SYN, which may carry `data_max` bytes.
     pub(super) fn offer_fast_open(&mut self, offer: FastOpen, data_max: u32) {
-        let part = Part { offer, data_max, gift: None, is_lost: false };
+        let part = Part { offer, data_max, granted_cookie: None, is_lost: false };
         self.fast_open = Some(Box::new(part));
     }
 
@@ -112,13 +112,13 @@ impl Connection {
         self.send.len().min(part.map_or(0, |part| part.data_max))
     }
 
-    /// Processes the option in the answer to the local SYN, and the amount of its data
-    /// acknowledged.
+    /// Processes the answer to the local SYN: its Fast Open option, and how much data of the SYN it
+    /// acknowledges.
     pub(super) fn take_syn_answer(&mut self, answer: &Header) {
         if let (Some(part), Some(FastOpen::Cookie(cookie))) =
             (&mut self.fast_open, answer.options.fast_open)
         {
-            part.gift = Some(cookie);
+            part.granted_cookie = Some(cookie);
         }
         let taken = answer.ack.since(self.send_start).min(self.send.len());
         self.send.acknowledge(taken);
@@ -127,10 +127,10 @@ impl Connection {
     }
 
     /// Takes the cookie that the peer returned, with the peer's segment size.
-    pub(super) fn take_gift(&mut self) -> Option<(Cookie, u16)> {
-        let gift = self.fast_open.as_mut()?.gift.take()?;
+    pub(super) fn take_fast_open_cookie(&mut self) -> Option<(Cookie, u16)> {
+        let granted_cookie = self.fast_open.as_mut()?.granted_cookie.take()?;
         self.fast_open = None;
-        Some((gift, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
+        Some((granted_cookie, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
     }
 
     /// Notes that a SYN has to be retransmitted.
@@ -149,7 +149,7 @@ impl Connection {
     pub(super) fn open_early(&mut self, syn: &Arrival<'_>, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpFastOpensIn);
         self.is_early = true;
-        self.tell(Event::Established);
+        self.push_event(Event::Established);
         let mut rest = Arrival { may_keep: false, kept: None, ..*syn };
         rest.header.seq = syn.header.seq + 1;
         rest.header.flags = syn.header.flags.without(Flags::SYN);
@@ -185,12 +185,12 @@ impl Server {
 /// The cookies that a client keeps, the most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    kept: VecDeque<Kept>,
+    servers: VecDeque<ServerEntry>,
 }
 
 /// The data kept for one server (RFC 7413 §4.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct ServerEntry {
     server: IpAddr,
     cookie: Cookie,
     /// Segment size for the data on a SYN.
@@ -198,45 +198,44 @@ struct Kept {
 }
 
 impl Client {
-    /// Keeps the cookie of `server`, in place of the least recently used one if all places are
-    /// taken.
+    /// Keeps the cookie of `server`. In a full table it replaces the least recently used cookie.
     pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
         self.forget(server);
-        if self.kept.len() == KEPT_MAX {
-            self.kept.pop_front();
+        if self.servers.len() == KEPT_MAX {
+            self.servers.pop_front();
         }
-        self.kept.push_back(Kept { server, cookie, mss });
+        self.servers.push_back(ServerEntry { server, cookie, mss });
     }
 
     /// Returns the option to send to `server`, and the maximum number of data bytes on the SYN.
     pub(super) fn offer_to(&mut self, server: IpAddr) -> (FastOpen, u32) {
         match self.find(server) {
-            Some(kept) => {
-                let data_max = kept.mss.saturating_sub(SYN_OPTIONS_MAX);
-                (FastOpen::Cookie(kept.cookie), u32::from(data_max))
+            Some(entry) => {
+                let data_max = entry.mss.saturating_sub(SYN_OPTIONS_MAX);
+                (FastOpen::Cookie(entry.cookie), u32::from(data_max))
             }
             None => (FastOpen::Request, 0),
         }
     }
 
     /// Returns the data kept for `server`.
-    fn find(&mut self, server: IpAddr) -> Option<Kept> {
-        let at = self.kept.iter().position(|kept| kept.server == server)?;
-        let kept = self.kept.remove(at)?;
-        self.kept.push_back(kept);
-        Some(kept)
+    fn find(&mut self, server: IpAddr) -> Option<ServerEntry> {
+        let at = self.servers.iter().position(|entry| entry.server == server)?;
+        let entry = self.servers.remove(at)?;
+        self.servers.push_back(entry);
+        Some(entry)
     }
 
     /// Deletes a cookie after the loss of a SYN that carried it, because a middlebox may drop it.
     pub(super) fn forget(&mut self, server: IpAddr) {
-        self.kept.retain(|kept| kept.server != server);
+        self.servers.retain(|entry| entry.server != server);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
+    use crate::rng::Rng;
     use core::net::{Ipv4Addr, Ipv6Addr};
 
     fn host(number: u32) -> IpAddr {
@@ -245,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_cookie_proves_one_address_to_one_address() {
-        let with_key = |seed| Server::new(Key::draw(&mut Chance::from_seed(seed)));
+        let with_key = |seed| Server::new(Key::draw(&mut Rng::from_seed(seed)));
         let server = with_key(1);
         let cookie = server.cookie(host(1), host(2));
         assert_eq!(cookie, server.cookie(host(1), host(2)));
@@ -263,13 +262,14 @@ mod tests {
 
     #[test]
     fn the_cookies_of_64_servers_are_kept_and_the_one_used_least_lately_goes() {
-        let (mut client, cookie) = (Client::default(), Cookie::new(&[1; 8]).unwrap());
+        let mut client = Client::default();
+        let cookie = Cookie::new(&[1; 8]).unwrap();
         for number in 0..64 {
             client.keep(host(number), cookie, 1460);
         }
         assert!(client.find(host(0)).is_some());
         client.keep(IpAddr::V6(Ipv6Addr::LOCALHOST), cookie, 1440);
-        assert_eq!(client.kept.len(), KEPT_MAX);
+        assert_eq!(client.servers.len(), KEPT_MAX);
         assert!(client.find(host(0)).is_some() && client.find(host(1)).is_none());
         client.forget(host(0));
         assert!(client.find(host(0)).is_none());

@@ -22,18 +22,20 @@ use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of pieces recorded individually; data sent beyond them is added to the last one.
-/// They take about 10 MiB, and no window of less than 100 MiB needs more in full segments.
+/// The pieces take about 10 MiB of memory. With full segments only a window above 100 MiB needs
+/// more.
 const MAX_PIECES: usize = 1 << 17;
 /// Ranges that the peer may report beyond the number of outstanding segments, because
 /// retransmissions are divided differently.
 const RANGES_SLACK: usize = 16;
 
-/// The delivery state when a piece was sent (draft-ietf-ccwg-bbr, delivery rate samples).
+/// The delivery counters at the time when a piece was sent (draft-ietf-ccwg-bbr, delivery rate
+/// samples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// When it was sent.
+pub struct DeliverySnapshot {
+    /// When the piece was sent.
     pub sent_at: Instant,
-    /// Bytes delivered until then, and the time of the last delivery.
+    /// Bytes delivered before the piece was sent, and the time of the last of these deliveries.
     delivered: u64,
     delivered_at: Instant,
     /// The send time of the first piece of the same flight.
@@ -46,45 +48,45 @@ pub struct Stamp {
 struct Piece {
     range: Range,
     segments: u32,
-    stamp: Stamp,
+    snapshot: DeliverySnapshot,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Again {
+struct Retransmitted {
     end: u64,
-    stamp: Stamp,
+    snapshot: DeliverySnapshot,
 }
 
 /// The latest transmission that an acknowledgment newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// The delivery state when it was sent.
-    pub stamp: Stamp,
-    /// Its end in the stream.
+pub struct NewestSegment {
+    /// The delivery counters at the time of this transmission.
+    pub snapshot: DeliverySnapshot,
+    /// End of the transmission, as a position in the stream.
     pub end: u64,
-    /// It was a retransmission.
-    pub is_again: bool,
+    /// The transmission was a retransmission.
+    pub is_retransmission: bool,
 }
 
 /// The result of one acknowledgment, with all its blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
-    /// Bytes newly acknowledged by number.
+    /// Bytes newly acknowledged by the acknowledgment number.
     pub acked: u64,
-    /// Bytes that the peer is newly known to have, by number or by block.
+    /// Bytes that the peer is newly known to have, by acknowledgment number or by SACK block.
     pub delivered: u64,
-    /// Those of these bytes that were acknowledged by block.
+    /// The part of `delivered` that was acknowledged by SACK block.
     pub sacked: u64,
-    /// The latest transmission that it delivers.
-    pub newest: Option<Newest>,
+    /// The latest transmission that the acknowledgment delivers.
+    pub newest: Option<NewestSegment>,
     /// Send time of the last delivered byte in stream order, if it was sent once.
     pub last_sent_at: Option<Instant>,
-    /// Round trip of data that was sent once and acknowledged by number (Karn).
+    /// Round trip of data that was sent once and acknowledged by the acknowledgment number (Karn).
     pub rtt: Option<Duration>,
     /// Distance in bytes, below the highest delivery, of data that was delivered late and was sent
     /// only once.
     pub reordered: Option<u64>,
-    /// The bytes acknowledged by number include a retransmission.
+    /// The bytes acknowledged by the acknowledgment number include a retransmission.
     pub acked_again: bool,
     /// Number of ranges rejected as implausible.
     pub refused: u32,
@@ -92,12 +94,12 @@ pub struct Delivery {
 
 /// The judgment on a transmission, by its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgment {
+pub enum LossVerdict {
     /// Nothing sent later was delivered.
     Open,
-    /// It is lost if it is not acknowledged until then.
+    /// The transmission is lost if it is not acknowledged by this time.
     Until(Instant),
-    /// It is lost.
+    /// The transmission is lost.
     Lost,
 }
 
@@ -127,12 +129,12 @@ pub struct Flight {
     /// Lost ranges that were not retransmitted.
     lost: RangeSet,
     /// Retransmitted ranges that are not acknowledged yet, by position and by time.
-    again: BTreeMap<u64, Again>,
-    again_places: u64,
+    retransmitted: BTreeMap<u64, Retransmitted>,
+    retransmitted_bytes: u64,
     by_time: VecDeque<(Range, Instant)>,
     /// All ranges that were ever retransmitted.
     repeated: RangeSet,
-    /// Everything below was judged lost, or delivered, after its first transmission.
+    /// Position below which all data was judged lost, or delivered, after its first transmission.
     judged: u64,
     delivered: u64,
     delivered_at: Instant,
@@ -154,8 +156,8 @@ impl Flight {
             sacked: RangeSet::default(),
             highest: 0,
             lost: RangeSet::default(),
-            again: BTreeMap::new(),
-            again_places: 0,
+            retransmitted: BTreeMap::new(),
+            retransmitted_bytes: 0,
             by_time: VecDeque::new(),
             repeated: RangeSet::default(),
             judged: 0,
@@ -183,7 +185,7 @@ impl Flight {
         self.nxt
     }
 
-    /// Returns the number of bytes outstanding and not acknowledged by number.
+    /// Returns the number of bytes sent and not acknowledged by the acknowledgment number.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.nxt - self.una
@@ -192,25 +194,25 @@ impl Flight {
     /// Returns the estimated number of bytes in the network (RFC 6675 §3, pipe).
     #[must_use]
     pub fn pipe(&self) -> u64 {
-        self.outstanding().saturating_sub(self.sacked.places() + self.lost.places())
+        self.outstanding().saturating_sub(self.sacked.position_count() + self.lost.position_count())
     }
 
     /// Returns the number of bytes beyond the acknowledgment that the peer has.
     #[must_use]
     pub fn sacked(&self) -> u64 {
-        self.sacked.places()
+        self.sacked.position_count()
     }
 
     /// Returns the number of lost bytes that wait for retransmission.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost.places()
+        self.lost.position_count()
     }
 
     /// Returns the number of retransmitted bytes that are not delivered.
     #[must_use]
-    pub fn again(&self) -> u64 {
-        self.again_places
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted_bytes
     }
 
     /// Returns the number of bytes delivered since the connection began.
@@ -221,21 +223,21 @@ impl Flight {
 
     /// Returns the sequence number at a position.
     #[must_use]
-    pub fn seq(&self, place: u64) -> Seq {
+    pub fn seq(&self, position: u64) -> Seq {
         // Outstanding data is less than half the sequence number space.
-        let low = |place: u64| u32::try_from(place & 0xFFFF_FFFF).unwrap_or(0);
-        Seq(self.una_seq.0.wrapping_add(low(place)).wrapping_sub(low(self.una)))
+        let low = |position: u64| u32::try_from(position & 0xFFFF_FFFF).unwrap_or(0);
+        Seq(self.una_seq.0.wrapping_add(low(position)).wrapping_sub(low(self.una)))
     }
 
     /// Returns the position of a sequence number that is not before the first unacknowledged one.
-    fn place(&self, seq: Seq) -> Option<u64> {
+    fn position_of(&self, seq: Seq) -> Option<u64> {
         (!seq.is_before(self.una_seq)).then(|| self.una + u64::from(seq.since(self.una_seq)))
     }
 
     /// Records that `len` bytes were sent for the first time, in `segments` segments.
     pub fn sent(&mut self, len: u32, segments: u32, now: Instant) {
         let range = Range::new(self.nxt, self.nxt + u64::from(len));
-        let stamp = self.stamp(now);
+        let snapshot = self.snapshot(now);
         self.nxt = range.end;
         self.segments += segments as usize;
         if self.pieces.len() >= MAX_PIECES
@@ -243,17 +245,18 @@ impl Flight {
         {
             last.range.end = range.end;
             last.segments += segments;
-            last.stamp = stamp;
+            last.snapshot = snapshot;
             return;
         }
-        self.pieces.push_back(Piece { range, segments, stamp });
+        self.pieces.push_back(Piece { range, segments, snapshot });
     }
 
-    fn stamp(&mut self, now: Instant) -> Stamp {
+    fn snapshot(&mut self, now: Instant) -> DeliverySnapshot {
         if self.pipe() == 0 {
-            (self.first_sent_at, self.delivered_at) = (now, now);
+            self.first_sent_at = now;
+            self.delivered_at = now;
         }
-        Stamp {
+        DeliverySnapshot {
             sent_at: now,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
@@ -277,16 +280,16 @@ impl Flight {
 
     /// Records that `len` bytes from `seq` on were retransmitted.
     pub fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
-        let Some(start) = self.place(seq) else { return };
+        let Some(start) = self.position_of(seq) else { return };
         let range = Range::new(start, (start + u64::from(len)).min(self.nxt));
         if range.is_empty() {
             return;
         }
-        let stamp = self.stamp(now);
+        let snapshot = self.snapshot(now);
         self.lost.remove(range);
         self.take_again(range, |_, _| ());
-        self.again.insert(range.start, Again { end: range.end, stamp });
-        self.again_places += range.len();
+        self.retransmitted.insert(range.start, Retransmitted { end: range.end, snapshot });
+        self.retransmitted_bytes += range.len();
         self.by_time.push_back((range, now));
         self.repeated.insert(range);
     }
@@ -301,47 +304,50 @@ impl Flight {
         (!self.sacked.has(last.end - 1)).then(|| (self.seq(start), len))
     }
 
-    /// Processes an acknowledgment by number, which the caller has checked to be of sent data.
+    /// Processes an acknowledgment number. The caller has checked that it acknowledges sent data.
     pub fn acknowledge(&mut self, ack: Seq, delivery: &mut Delivery, now: Instant) {
-        let Some(place) = self.place(ack).filter(|place| *place > self.una) else { return };
-        let range = Range::new(self.una, place);
+        let Some(position) = self.position_of(ack).filter(|position| *position > self.una) else {
+            return;
+        };
+        let range = Range::new(self.una, position);
         delivery.acked += range.len();
         delivery.acked_again |= self.repeated.meets(range);
-        let oldest = self.pieces.front().map(|piece| piece.stamp);
+        let oldest = self.pieces.front().map(|piece| piece.snapshot);
         let mut rest = range;
-        let mut news = 0;
+        let mut newly_delivered = 0;
         while let Some(gap) = self.sacked.first_gap(rest) {
-            news += gap.len();
+            newly_delivered += gap.len();
             self.note_delivered(gap, delivery);
             rest.start = gap.end;
         }
         // Data after ranges that the peer reported earlier waited for longer than a round trip.
-        if news == range.len() && !delivery.acked_again {
-            delivery.rtt = oldest.map(|stamp| now - stamp.sent_at);
+        if newly_delivered == range.len() && !delivery.acked_again {
+            delivery.rtt = oldest.map(|snapshot| now - snapshot.sent_at);
         }
-        (self.una, self.una_seq) = (place, ack);
-        self.nxt = self.nxt.max(place);
-        self.count_delivered(news, delivery, now);
-        while let Some(piece) = self.pieces.front().filter(|piece| piece.range.end <= place) {
+        self.una = position;
+        self.una_seq = ack;
+        self.nxt = self.nxt.max(position);
+        self.count_delivered(newly_delivered, delivery, now);
+        while let Some(piece) = self.pieces.front().filter(|piece| piece.range.end <= position) {
             self.segments -= piece.segments as usize;
             self.pieces.pop_front();
         }
-        while self.by_time.front().is_some_and(|(range, _)| range.end <= place) {
+        while self.by_time.front().is_some_and(|(range, _)| range.end <= position) {
             self.by_time.pop_front();
         }
-        self.sacked.remove_below(place);
-        self.lost.remove_below(place);
-        self.repeated.remove_below(place);
-        self.judged = self.judged.max(place);
-        self.highest = self.highest.max(place);
+        self.sacked.remove_below(position);
+        self.lost.remove_below(position);
+        self.repeated.remove_below(position);
+        self.judged = self.judged.max(position);
+        self.highest = self.highest.max(position);
     }
 
-    /// Returns whether `ack` acknowledges everything outstanding, of which nothing was reported by
-    /// block, lost or retransmitted.
+    /// Returns whether `ack` acknowledges all outstanding data, and no part of that data was
+    /// reported by SACK block, lost or retransmitted.
     #[must_use]
     pub fn is_all(&self, ack: Seq) -> bool {
-        let is_undisturbed = self.sacked.places() == 0 && self.lost.places() == 0;
-        let is_new = self.repeated.places() == 0 && self.again_places == 0;
+        let is_undisturbed = self.sacked.position_count() == 0 && self.lost.position_count() == 0;
+        let is_new = self.repeated.position_count() == 0 && self.retransmitted_bytes == 0;
         let is_in_order = self.highest <= self.una && self.by_time.is_empty();
         let has_pieces = self.pieces.front().is_some() && self.nxt > self.una;
         let is_plain = is_undisturbed && is_new && is_in_order && has_pieces;
@@ -355,23 +361,27 @@ impl Flight {
         let (Some(oldest), Some(last)) = (self.pieces.front(), self.pieces.back()) else {
             return delivery;
         };
-        let stamp = last.stamp;
-        delivery.newest = Some(Newest { stamp, end: self.nxt, is_again: false });
-        delivery.last_sent_at = Some(stamp.sent_at);
-        delivery.rtt = Some(now - oldest.stamp.sent_at);
+        let snapshot = last.snapshot;
+        delivery.newest = Some(NewestSegment { snapshot, end: self.nxt, is_retransmission: false });
+        delivery.last_sent_at = Some(snapshot.sent_at);
+        delivery.rtt = Some(now - oldest.snapshot.sent_at);
         delivery.acked = self.outstanding();
-        (self.una_seq, self.una) = (self.seq(self.nxt), self.nxt);
+        self.una_seq = self.seq(self.nxt);
+        self.una = self.nxt;
         self.count_delivered(delivery.acked, &mut delivery, now);
         self.segments = 0;
         self.pieces.clear();
-        (self.judged, self.highest) = (self.nxt, self.nxt);
+        self.judged = self.nxt;
+        self.highest = self.nxt;
         delivery
     }
 
-    /// Processes a block: the peer has the numbers from `start` to `end`. Parts outside the
-    /// outstanding data are ignored.
+    /// Processes a SACK block: the peer has the sequence numbers from `start` to `end`. Parts
+    /// outside the outstanding data are ignored.
     pub fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
-        let (Some(start), Some(end)) = (self.place(start), self.place(end)) else { return };
+        let (Some(start), Some(end)) = (self.position_of(start), self.position_of(end)) else {
+            return;
+        };
         let block = Range::new(start, end);
         if block.is_empty() || end > self.nxt || self.sacked.covers(block) {
             return;
@@ -382,28 +392,28 @@ impl Flight {
             return;
         }
         let mut rest = block;
-        let mut news = 0;
+        let mut newly_delivered = 0;
         while let Some(gap) = self.sacked.first_gap(rest) {
-            news += gap.len();
+            newly_delivered += gap.len();
             self.note_delivered(gap, delivery);
             rest.start = gap.end;
         }
         self.lost.remove(block);
         self.sacked.insert(block);
-        delivery.sacked += news;
-        self.count_delivered(news, delivery, now);
+        delivery.sacked += newly_delivered;
+        self.count_delivered(newly_delivered, delivery, now);
     }
 
-    /// Ends the processing of the blocks of one acknowledgment: data below the highest of them that
-    /// a later acknowledgment delivers was reordered.
+    /// Ends the processing of the SACK blocks of one acknowledgment. Data below the highest block
+    /// counts as reordered if a later acknowledgment delivers it.
     pub fn blocks_taken(&mut self) {
         self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
     }
 
-    fn count_delivered(&mut self, news: u64, delivery: &mut Delivery, now: Instant) {
-        if news > 0 {
-            delivery.delivered += news;
-            self.delivered += news;
+    fn count_delivered(&mut self, newly_delivered: u64, delivery: &mut Delivery, now: Instant) {
+        if newly_delivered > 0 {
+            delivery.delivered += newly_delivered;
+            self.delivered += newly_delivered;
             self.delivered_at = now;
         }
     }
@@ -411,20 +421,20 @@ impl Flight {
     /// Records the delivery of `gap` by this acknowledgment.
     fn note_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
         let mut newest = delivery.newest;
-        let mut consider = |stamp: Stamp, end: u64, is_again: bool| {
-            let candidate = Newest { stamp, end, is_again };
+        let mut consider = |snapshot: DeliverySnapshot, end: u64, is_retransmission: bool| {
+            let candidate = NewestSegment { snapshot, end, is_retransmission };
             if newest.is_none_or(|newest| is_later(&candidate, &newest)) {
                 newest = Some(candidate);
             }
         };
-        self.take_again(gap, |range, stamp| consider(stamp, range.end, true));
+        self.take_again(gap, |range, snapshot| consider(snapshot, range.end, true));
         let last = gap.end - 1;
         delivery.last_sent_at = None;
         if !self.repeated.has(last)
             && let Some(piece) = self.piece_at(last)
         {
-            consider(piece.stamp, gap.end, false);
-            delivery.last_sent_at = Some(piece.stamp.sent_at);
+            consider(piece.snapshot, gap.end, false);
+            delivery.last_sent_at = Some(piece.snapshot.sent_at);
         }
         delivery.newest = newest;
         let overtaken = Range::new(gap.start, gap.end.min(self.highest));
@@ -434,46 +444,48 @@ impl Flight {
         }
     }
 
-    fn piece_at(&self, place: u64) -> Option<Piece> {
-        self.pieces.first_not(|piece| piece.range.end <= place).copied()
+    fn piece_at(&self, position: u64) -> Option<Piece> {
+        self.pieces.first_from(|piece| piece.range.end <= position).copied()
     }
 
     /// Removes the overlap with `range` from the retransmitted data, and passes each part to
     /// `show`.
-    fn take_again(&mut self, range: Range, mut show: impl FnMut(Range, Stamp)) {
-        if self.again.is_empty() {
+    fn take_again(&mut self, range: Range, mut show: impl FnMut(Range, DeliverySnapshot)) {
+        if self.retransmitted.is_empty() {
             return;
         }
-        while let Some((start, found)) = self.again.range(..range.end).next_back() {
-            let (whole, stamp) = (Range::new(*start, found.end), found.stamp);
+        while let Some((start, found)) = self.retransmitted.range(..range.end).next_back() {
+            let whole = Range::new(*start, found.end);
+            let snapshot = found.snapshot;
             let part = whole.and(range);
             if part.is_empty() {
                 break;
             }
-            self.again.remove(&whole.start);
-            self.again_places -= part.len();
+            self.retransmitted.remove(&whole.start);
+            self.retransmitted_bytes -= part.len();
             for rest in [Range::new(whole.start, part.start), Range::new(part.end, whole.end)] {
                 if !rest.is_empty() {
-                    self.again.insert(rest.start, Again { end: rest.end, stamp });
+                    self.retransmitted
+                        .insert(rest.start, Retransmitted { end: rest.end, snapshot });
                 }
             }
-            show(part, stamp);
+            show(part, snapshot);
         }
     }
 
     /// Applies `judge` to outstanding data, by send time and end, and records the lost parts.
     /// Returns the number of bytes lost, and the time of the next judgment.
-    pub fn judge(&mut self, judge: impl Fn(Instant, u64) -> Judgment) -> (u64, Option<Instant>) {
-        let before = self.lost.places();
+    pub fn judge(&mut self, judge: impl Fn(Instant, u64) -> LossVerdict) -> (u64, Option<Instant>) {
+        let before = self.lost.position_count();
         let first = self.judge_first_sendings(&judge);
         let again = self.judge_again(&judge);
         let until = first.into_iter().chain(again).min();
-        (self.lost.places() - before, until)
+        (self.lost.position_count() - before, until)
     }
 
     fn judge_first_sendings(
         &mut self,
-        judge: &impl Fn(Instant, u64) -> Judgment,
+        judge: &impl Fn(Instant, u64) -> LossVerdict,
     ) -> Option<Instant> {
         while self.judged < self.nxt {
             let Some(piece) = self.piece_at(self.judged) else { break };
@@ -482,17 +494,17 @@ impl Flight {
                 self.judged = self.sacked.next_after(self.judged).map_or(rest.end, |r| r.end);
                 continue;
             };
-            match judge(piece.stamp.sent_at, hole.end) {
-                Judgment::Open => return None,
-                Judgment::Until(at) => return Some(at),
-                Judgment::Lost => self.lose(hole),
+            match judge(piece.snapshot.sent_at, hole.end) {
+                LossVerdict::Open => return None,
+                LossVerdict::Until(at) => return Some(at),
+                LossVerdict::Lost => self.lose(hole),
             }
             self.judged = hole.end;
         }
         None
     }
 
-    fn judge_again(&mut self, judge: &impl Fn(Instant, u64) -> Judgment) -> Option<Instant> {
+    fn judge_again(&mut self, judge: &impl Fn(Instant, u64) -> LossVerdict) -> Option<Instant> {
         while let Some((range, sent_at)) = self.by_time.front().copied() {
             let Some(part) = self.next_again(range, sent_at) else {
                 self.by_time.pop_front();
@@ -503,9 +515,9 @@ impl Flight {
                 front.start = part.start;
             }
             match judge(sent_at, part.end) {
-                Judgment::Open => return None,
-                Judgment::Until(at) => return Some(at),
-                Judgment::Lost => {
+                LossVerdict::Open => return None,
+                LossVerdict::Until(at) => return Some(at),
+                LossVerdict::Lost => {
                     self.take_again(part, |_, _| ());
                     self.lost.insert(part);
                 }
@@ -516,8 +528,8 @@ impl Flight {
 
     /// Returns the first part of `range` that was last sent at `sent_at`.
     fn next_again(&self, range: Range, sent_at: Instant) -> Option<Range> {
-        let mut parts = self.again.range(range.start..range.end);
-        let (start, again) = parts.find(|(_, again)| again.stamp.sent_at == sent_at)?;
+        let mut parts = self.retransmitted.range(range.start..range.end);
+        let (start, again) = parts.find(|(_, again)| again.snapshot.sent_at == sent_at)?;
         Some(Range::new(*start, again.end))
     }
 
@@ -533,20 +545,21 @@ impl Flight {
 
     /// Marks the first `max` unacknowledged bytes as lost, which is all that can be inferred with a
     /// peer without SACK. Returns the number of bytes newly marked.
-    pub fn lose_first(&mut self, max: u32) -> u64 {
+    pub fn mark_first_lost(&mut self, max: u32) -> u64 {
         let Some(front) = self.pieces.front() else { return 0 };
         let end = (self.una + u64::from(max)).min(front.range.end);
         let range = Range::new(self.una, end);
-        let before = self.lost.places();
+        let before = self.lost.position_count();
         self.take_again(range, |_, _| ());
         self.lost.insert(range);
-        self.lost.places() - before
+        self.lost.position_count() - before
     }
 
-    /// Marks everything as lost that the peer has not reported (RFC 6298 (5.4)).
-    pub fn lose_all(&mut self) {
-        self.again.clear();
-        self.again_places = 0;
+    /// Marks all outstanding data as lost, except the data that the peer has reported by SACK block
+    /// (RFC 6298 (5.4)).
+    pub fn mark_all_lost(&mut self) {
+        self.retransmitted.clear();
+        self.retransmitted_bytes = 0;
         self.by_time.clear();
         let mut rest = Range::new(self.una, self.nxt);
         while let Some(gap) = self.sacked.first_gap(rest) {
@@ -557,7 +570,7 @@ impl Flight {
     }
 
     /// Clears the lost ranges: their data was only late and counts as outstanding again.
-    pub fn find_lost(&mut self) {
+    pub fn clear_lost(&mut self) {
         self.lost.clear();
         self.judged = self.una;
     }
@@ -582,30 +595,32 @@ impl Flight {
         self.pieces.clear();
         self.sacked.clear();
         self.lost.clear();
-        self.again.clear();
-        self.again_places = 0;
+        self.retransmitted.clear();
+        self.retransmitted_bytes = 0;
         self.by_time.clear();
         self.repeated.clear();
-        (self.judged, self.highest) = (self.una, self.una);
+        self.judged = self.una;
+        self.highest = self.una;
     }
 
     /// Returns the delivery rate since `newest` was sent, and begins the next sample.
-    pub fn rate(&mut self, newest: &Newest) -> Option<RateSample> {
-        let stamp = newest.stamp;
-        self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
-        let sending = stamp.sent_at - stamp.first_sent_at;
-        let acknowledging = self.delivered_at - stamp.delivered_at;
+    pub fn rate(&mut self, newest: &NewestSegment) -> Option<RateSample> {
+        let snapshot = newest.snapshot;
+        self.first_sent_at = self.first_sent_at.max(snapshot.sent_at);
+        let sending = snapshot.sent_at - snapshot.first_sent_at;
+        let acknowledging = self.delivered_at - snapshot.delivered_at;
         let nanos = u64::try_from(sending.max(acknowledging).as_nanos()).unwrap_or(u64::MAX);
-        let bytes = self.delivered - stamp.delivered;
+        let bytes = self.delivered - snapshot.delivered;
         let bytes_per_s = bytes.saturating_mul(1_000_000_000).checked_div(nanos)?;
-        let (is_app_limited, delivered_before) = (stamp.is_app_limited, stamp.delivered);
+        let is_app_limited = snapshot.is_app_limited;
+        let delivered_before = snapshot.delivered;
         Some(RateSample { bytes_per_s, is_app_limited, delivered_before })
     }
 }
 
 /// Returns RACK_sent_after (RFC 8985 §6.2 step 2).
-fn is_later(one: &Newest, other: &Newest) -> bool {
-    (one.stamp.sent_at, one.end) > (other.stamp.sent_at, other.end)
+fn is_later(one: &NewestSegment, other: &NewestSegment) -> bool {
+    (one.snapshot.sent_at, one.end) > (other.snapshot.sent_at, other.end)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::sack::Blocks;
 use super::seq::Seq;
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
-use crate::planted::{Bug, is_planted};
-use crate::time::{Far, Near, Stamp};
+use crate::mutants::{Mutant, is_enabled};
+use crate::time::{LocalClock, RemoteClock, Stamp};
 
 /// The length of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -135,7 +135,7 @@ impl Header {
         let len = usize::from(off >> 4) * 4;
         let options_len = len.checked_sub(HEADER_LEN).ok_or(HeaderError::DataOffset)?;
         let options = rest.get(..options_len).ok_or(HeaderError::Truncated)?;
-        if !sum.is_good() && !is_planted(Bug::SkipsChecksum) {
+        if !sum.is_good() && !is_enabled(Mutant::SkipsChecksum) {
             return Err(HeaderError::Checksum);
         }
         let header = Self {
@@ -154,11 +154,12 @@ impl Header {
     /// Writes the header into `bytes`, with a checksum of zero, and returns its length.
     pub fn emit(&self, bytes: &mut [u8; MAX_HEADER_LEN]) -> usize {
         let mut out = Writer { bytes, len: 0 };
-        let ([sp0, sp1], [dp0, dp1]) =
-            (self.source_port.to_be_bytes(), self.destination_port.to_be_bytes());
-        let ([s0, s1, s2, s3], [a0, a1, a2, a3]) =
-            (self.seq.0.to_be_bytes(), self.ack.0.to_be_bytes());
-        let ([w0, w1], [u0, u1]) = (self.window.to_be_bytes(), self.urgent.to_be_bytes());
+        let [sp0, sp1] = self.source_port.to_be_bytes();
+        let [dp0, dp1] = self.destination_port.to_be_bytes();
+        let [s0, s1, s2, s3] = self.seq.0.to_be_bytes();
+        let [a0, a1, a2, a3] = self.ack.0.to_be_bytes();
+        let [w0, w1] = self.window.to_be_bytes();
+        let [u0, u1] = self.urgent.to_be_bytes();
         let bits = self.flags.0;
         out.put(&[
             sp0, sp1, dp0, dp1, s0, s1, s2, s3, a0, a1, a2, a3, 0, bits, w0, w1, 0, 0, u0, u1,
@@ -204,13 +205,13 @@ const MAX_WINDOW_SCALE: u8 = 14;
 impl Options {
     /// Returns options with the local timestamp and the echo of the peer's, and nothing else.
     #[must_use]
-    pub fn stamped(ours: Stamp<Near>, theirs: Stamp<Far>) -> Self {
+    pub fn stamped(ours: Stamp<LocalClock>, theirs: Stamp<RemoteClock>) -> Self {
         Self { timestamps: Some((ours.ticks(), theirs.ticks())), ..Self::default() }
     }
 
     /// Returns the peer's timestamp and its echo of the local one, from options sent by the peer.
     #[must_use]
-    pub fn heard_stamps(&self) -> Option<(Stamp<Far>, Stamp<Near>)> {
+    pub fn heard_stamps(&self) -> Option<(Stamp<RemoteClock>, Stamp<LocalClock>)> {
         self.timestamps.map(|(value, echo)| (Stamp::new(value), Stamp::new(echo)))
     }
 
@@ -290,10 +291,12 @@ impl Options {
             out.put(&[MSS, 4]);
             out.put(&mss.to_be_bytes());
         }
-        // It replaces the no-operations before the timestamps, if there are any.
+        // The SACK-permitted option replaces the no-operations before the timestamps, if there are
+        // any.
         let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
         if let Some((value, echo)) = self.timestamps {
-            let ([l0, l1], [v0, v1, v2, v3]) = (lead, value.to_be_bytes());
+            let [l0, l1] = lead;
+            let [v0, v1, v2, v3] = value.to_be_bytes();
             let [e0, e1, e2, e3] = echo.to_be_bytes();
             out.put(&[l0, l1, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3]);
         } else if self.sack_permitted {
@@ -409,7 +412,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(header in any_header(), data: Vec<u8>) {
+        fn written_values_are_parsed_back(header in any_header(), data: Vec<u8>) {
             let segment = with_checksum(&header, &data);
             let (read, len) =
                 Header::parse(&segment, Sum::default().bytes(&segment), &mut TestContext::default().meter).unwrap();
@@ -477,18 +480,18 @@ mod tests {
     // attack row 37
     #[test]
     fn options_of_every_kind_and_length_are_survived_and_wrong_ones_counted() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         for kind in 2..=255 {
             for len in 0..=40 {
                 let mut bytes = [1; 40];
                 bytes[0] = kind;
                 bytes[1] = len;
-                Options::parse(&bytes, &mut lab.meter);
+                Options::parse(&bytes, &mut context.meter);
             }
         }
         // 254 kinds with length 0 and 1, and known kinds with wrong lengths: five kinds have one
         // valid length, blocks have four, and Fast Open has eight.
         let wrong = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
-        assert_eq!(lab.counted(Counter::TcpOptionErrors), wrong);
+        assert_eq!(context.counted(Counter::TcpOptionErrors), wrong);
     }
 }

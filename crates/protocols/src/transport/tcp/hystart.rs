@@ -35,9 +35,9 @@ pub(super) struct HyStart {
     samples: u32,
 }
 
-/// The result of an acknowledgment for slow start.
+/// The effect of an acknowledgment on slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Advice {
+pub(super) enum SlowStartAction {
     /// Grow by the number of acknowledged bytes divided by `divisor`.
     GrowBy { divisor: u64 },
     /// Leave slow start.
@@ -57,7 +57,12 @@ impl HyStart {
 
     /// Processes an acknowledgment up to `una` while everything up to `nxt` was sent, with the
     /// round trip that it measures.
-    pub(super) fn acknowledged(&mut self, una: u64, nxt: u64, rtt: Option<Duration>) -> Advice {
+    pub(super) fn acknowledged(
+        &mut self,
+        una: u64,
+        nxt: u64,
+        rtt: Option<Duration>,
+    ) -> SlowStartAction {
         if let Some(rtt) = rtt {
             self.samples += 1;
             self.current_min = Some(self.current_min.map_or(rtt, |least| least.min(rtt)));
@@ -65,12 +70,12 @@ impl HyStart {
         if self.samples >= SAMPLES {
             self.judge();
         }
-        if una >= self.round_end && self.end_round(nxt) == Advice::Leave {
-            return Advice::Leave;
+        if una >= self.round_end && self.end_round(nxt) == SlowStartAction::Leave {
+            return SlowStartAction::Leave;
         }
         match self.phase {
-            Phase::SlowStart => Advice::GrowBy { divisor: 1 },
-            Phase::Conservative { .. } => Advice::GrowBy { divisor: CSS_GROWTH_DIVISOR },
+            Phase::SlowStart => SlowStartAction::GrowBy { divisor: 1 },
+            Phase::Conservative { .. } => SlowStartAction::GrowBy { divisor: CSS_GROWTH_DIVISOR },
         }
     }
 
@@ -91,17 +96,18 @@ impl HyStart {
         }
     }
 
-    fn end_round(&mut self, nxt: u64) -> Advice {
+    fn end_round(&mut self, nxt: u64) -> SlowStartAction {
         self.round_end = nxt;
         self.last_min = self.current_min.or(self.last_min);
-        (self.current_min, self.samples) = (None, 0);
+        self.current_min = None;
+        self.samples = 0;
         if let Phase::Conservative { rounds, .. } = &mut self.phase {
             *rounds += 1;
             if *rounds >= CSS_ROUNDS {
-                return Advice::Leave;
+                return SlowStartAction::Leave;
             }
         }
-        Advice::GrowBy { divisor: 1 }
+        SlowStartAction::GrowBy { divisor: 1 }
     }
 }
 
@@ -110,11 +116,11 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const FULL: Advice = Advice::GrowBy { divisor: 1 };
-    const QUARTER: Advice = Advice::GrowBy { divisor: 4 };
+    const FULL: SlowStartAction = SlowStartAction::GrowBy { divisor: 1 };
+    const QUARTER: SlowStartAction = SlowStartAction::GrowBy { divisor: 4 };
 
     /// Sends ten acknowledgments of a segment each, the last of which ends the round.
-    fn round(hystart: &mut HyStart, number: u64, rtt: Duration) -> Advice {
+    fn round(hystart: &mut HyStart, number: u64, rtt: Duration) -> SlowStartAction {
         let mut advice = FULL;
         for segment in 1..=10 {
             let una = (number - 1) * 10 + segment;
@@ -154,7 +160,7 @@ mod tests {
         for number in 3..=6 {
             assert_eq!(round(&mut hystart, number, MS * 100), QUARTER);
         }
-        assert_eq!(round(&mut hystart, 7, MS * 100), Advice::Leave);
+        assert_eq!(round(&mut hystart, 7, MS * 100), SlowStartAction::Leave);
     }
 
     #[test]

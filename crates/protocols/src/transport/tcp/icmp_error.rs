@@ -9,14 +9,14 @@ use super::ConnectionId;
 use super::Tcp;
 use super::connection::{Connection, State};
 use super::seq::Seq;
-use super::status::Ending;
+use super::status::CloseReason;
 use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::Protocol;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::meter::Counter;
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use core::net::SocketAddr;
 
 /// MTU assumed for a router that does not implement RFC 1191: every host accepts such datagrams.
@@ -41,7 +41,7 @@ impl Tcp {
         }
         cx.meter.count(Counter::TcpIcmpErrors);
         connection.icmp_error(error.kind, cx);
-        self.touch(id);
+        self.reschedule(id);
         true
     }
 
@@ -56,7 +56,7 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        is_planted(Bug::BelievesStrangers)
+        is_enabled(Mutant::BelievesStrangers)
             || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
@@ -69,8 +69,8 @@ impl Connection {
                 self.packet_too_big(mtu.max(least), cx.now);
             }
             ErrorKind::Unreachable(why) if self.state == State::SynSent => match why {
-                Unreachable::Protocol | Unreachable::Port => self.end(Ending::Refused),
-                Unreachable::Prohibited => self.end(Ending::Unreachable),
+                Unreachable::Protocol | Unreachable::Port => self.end(CloseReason::Refused),
+                Unreachable::Prohibited => self.end(CloseReason::Unreachable),
                 _ => self.soft_error = Some(kind),
             },
             _ => self.soft_error = Some(kind),

@@ -9,19 +9,19 @@
 //! pending and nothing waits to be sent. Time-dependent state of the window's growth, the epoch of
 //! CUBIC and the rounds of HyStart++, starts anew, as it would after a pause.
 
-use super::congestion_window::SettledWindow;
+use super::congestion_window::IdleWindow;
 use super::flight::RateSample;
 use super::limited_time::Limits;
-use super::rack::Learned;
+use super::rack::LearnedPath;
 use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
 /// The state kept of a settled connection.
 #[derive(Clone, Debug)]
 pub(super) struct IdleState {
-    pub(super) window: SettledWindow,
+    pub(super) window: IdleWindow,
     pub(super) limits: Limits,
-    pub(super) learned: Learned,
+    pub(super) learned: LearnedPath,
     pub(super) delivered: u64,
     pub(super) rate: Option<RateSample>,
     pub(super) reordering_max: u64,
@@ -45,32 +45,32 @@ impl IdleState {
 
 /// The two forms of a connection's recovery state.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known<'a> {
+pub(super) enum RecoveryForm<'a> {
     /// Data was sent recently.
     Busy(&'a Recovery),
     /// Nothing is outstanding.
     IdleState(&'a IdleState),
 }
 
-impl Known<'_> {
+impl RecoveryForm<'_> {
     pub(super) fn cwnd(self) -> u32 {
         match self {
             Self::Busy(recovery) => recovery.window.cwnd(),
-            Self::IdleState(settled) => settled.window.cwnd,
+            Self::IdleState(idle_state) => idle_state.window.cwnd,
         }
     }
 
     pub(super) fn ssthresh(self) -> u32 {
         match self {
             Self::Busy(recovery) => recovery.window.ssthresh(),
-            Self::IdleState(settled) => settled.window.ssthresh,
+            Self::IdleState(idle_state) => idle_state.window.ssthresh,
         }
     }
 
     pub(super) fn status(self) -> RecoveryStatus {
         match self {
             Self::Busy(recovery) => recovery.status(),
-            Self::IdleState(settled) => settled.status(),
+            Self::IdleState(idle_state) => idle_state.status(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Initial sequence numbers (RFC 6528): a clock plus a keyed hash of the two ends. Without the key,
-//! the next number cannot be computed from the last (MUST-8, MUST-9; attack row 31).
+//! the next initial sequence number cannot be computed from earlier ones (MUST-8, MUST-9; attack
+//! row 31).
 
 use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
-use crate::chance::Chance;
+use crate::rng::Rng;
 use crate::time::Instant;
 use core::net::SocketAddr;
 
@@ -15,7 +16,8 @@ pub(super) struct Secret {
     pub(super) clock_start: u32,
 }
 
-/// Other uses of derived keys, which reveal nothing about the numbers.
+/// Purposes of keys derived from the secret. A derived key reveals nothing about the initial
+/// sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Table = 2,
@@ -25,8 +27,8 @@ pub(super) enum Purpose {
 }
 
 impl Secret {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        let key = Key::draw(chance);
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let key = Key::draw(rng);
         let clock_start = low_bits(key.hash(6).finish());
         Self { key, clock_start }
     }
@@ -61,7 +63,7 @@ mod tests {
     // req RFC9293:MUST-8
     #[test]
     fn numbers_differ_between_ports_and_move_with_the_clock() {
-        let secret = Secret::draw(&mut Chance::from_seed(1));
+        let secret = Secret::draw(&mut Rng::from_seed(1));
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
         let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 23));
         let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 4001));

@@ -45,16 +45,16 @@ pub(super) enum Verdict {
 }
 
 /// Returns the action after `unanswered` probes, the last of them sent at `probed_at`, for a peer
-/// that was last heard at `heard_at`.
+/// that was last heard at `last_received_at`.
 pub(super) fn decide(
     policy: &KeepAlive,
-    heard_at: Instant,
+    last_received_at: Instant,
     probed_at: Instant,
     unanswered: u32,
     now: Instant,
 ) -> Verdict {
     let due = match unanswered {
-        0 => heard_at + policy.idle,
+        0 => last_received_at + policy.idle,
         _ => probed_at + policy.interval,
     };
     if due > now {

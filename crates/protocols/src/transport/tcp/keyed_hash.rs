@@ -1,7 +1,7 @@
 //! A keyed hash (SipHash-1-3) for initial sequence numbers, ports and cookies. Without the key,
 //! none of them can be predicted from others.
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
 use siphasher::sip::SipHasher13;
@@ -12,17 +12,17 @@ pub(super) struct Key(u64, u64);
 
 impl Key {
     /// Draws a random key.
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        Self(chance.next_u64(), chance.next_u64())
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        Self(rng.next_u64(), rng.next_u64())
     }
 
-    /// Returns a key for one `purpose` that reveals nothing about this one.
+    /// Derives a key for one `purpose`. The derived key reveals nothing about `self`.
     pub(super) fn derive(&self, purpose: u8) -> Self {
         let half = |half| self.hash(purpose).word(half).finish();
         Self(half(0), half(1))
     }
 
-    /// Returns the two words of the key, for a hasher elsewhere.
+    /// Returns the two words of the key, for another hasher.
     pub(super) fn words(&self) -> (u64, u64) {
         (self.0, self.1)
     }

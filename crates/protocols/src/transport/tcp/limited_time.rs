@@ -68,7 +68,8 @@ impl Limits {
         if self.limit != Limit::Idle {
             self.busy += time;
         }
-        (self.limit, self.since) = (limit, now);
+        self.limit = limit;
+        self.since = now;
     }
 
     /// Returns whether nothing is outstanding or waits to be sent.

@@ -12,9 +12,9 @@ use super::connection::{Connection, State, shift_for};
 use super::fast_open::{FastOpen, PENDING_MAX};
 use super::header::{Flags, Header, Options};
 use super::seq::Seq;
-use super::status::Ending;
+use super::status::CloseReason;
 use super::syn_cookie::Offered;
-use super::table::Ends;
+use super::table::AddressPair;
 use super::transmit::Outgoing;
 use super::{ConnectionId, ListenError, LowerLevel, Profile, Segment, Tcp};
 use crate::cx::Cx;
@@ -28,12 +28,13 @@ use core::net::{IpAddr, SocketAddr};
 /// Maximum number of half-open connections per listener.
 pub(super) const BACKLOG: usize = 64;
 /// Maximum number of cookies queued for output.
-const COOKIES_OWED_MAX: usize = 64;
-/// Time after the last cookie within which one may be returned: two spans of [`super::syn_cookie`].
+const PENDING_COOKIES_MAX: usize = 64;
+/// Time after the last cookie is sent within which a client may return it: two spans of
+/// [`super::syn_cookie`].
 const COOKIES_RETURN_WITHIN: Duration = Duration::from_secs(128);
 
 /// The local end of a listener: its port, and its address unless it listens on all.
-pub(super) type Place = (u16, Option<IpAddr>);
+pub(super) type LocalEnd = (u16, Option<IpAddr>);
 
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -47,7 +48,7 @@ pub(super) struct Listener {
 /// A queued SYN cookie: the answer to a SYN for which no state is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CookieAnswer {
-    ends: Ends,
+    ends: AddressPair,
     header: Header,
 }
 
@@ -80,13 +81,14 @@ impl Tcp {
         self.listen_in((local.port(), Some(local.ip())), profile)
     }
 
-    fn listen_in(&mut self, place: Place, profile: Profile) -> Result<(), ListenError> {
-        if self.listeners.contains_key(&place) {
+    fn listen_in(&mut self, local_end: LocalEnd, profile: Profile) -> Result<(), ListenError> {
+        if self.listeners.contains_key(&local_end) {
             return Err(ListenError::InUse);
         }
-        let (half_open, profile) = (VecDeque::new(), Arc::new(profile));
+        let half_open = VecDeque::new();
+        let profile = Arc::new(profile);
         let listener = Listener { profile, half_open, cookies_until: None };
-        self.listeners.insert(place, listener);
+        self.listeners.insert(local_end, listener);
         Ok(())
     }
 
@@ -101,8 +103,8 @@ impl Tcp {
         self.stop_listening_in((local.port(), Some(local.ip())));
     }
 
-    fn stop_listening_in(&mut self, place: Place) {
-        let listener = self.listeners.remove(&place);
+    fn stop_listening_in(&mut self, local_end: LocalEnd) {
+        let listener = self.listeners.remove(&local_end);
         for id in listener.into_iter().flat_map(|listener| listener.half_open) {
             // A connection with early data has already been reported to the user.
             if self.table.get(id).is_ok_and(|connection| !connection.is_early) {
@@ -112,85 +114,93 @@ impl Tcp {
     }
 
     /// Returns the local end of the listener for `local`.
-    fn place_for(&self, local: SocketAddr) -> Option<Place> {
-        let places = [(local.port(), Some(local.ip())), (local.port(), None)];
-        places.into_iter().find(|place| self.listeners.contains_key(place))
+    fn local_end_for(&self, local: SocketAddr) -> Option<LocalEnd> {
+        let local_ends = [(local.port(), Some(local.ip())), (local.port(), None)];
+        local_ends.into_iter().find(|local_end| self.listeners.contains_key(local_end))
     }
 
     /// Records that a connection is no longer half-open.
-    pub(super) fn leave_backlog(&mut self, place: Place, id: ConnectionId) {
-        if let Some(listener) = self.listeners.get_mut(&place) {
+    pub(super) fn leave_backlog(&mut self, local_end: LocalEnd, id: ConnectionId) {
+        if let Some(listener) = self.listeners.get_mut(&local_end) {
             listener.half_open.retain(|half_open| *half_open != id);
         }
     }
 
     /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
-    pub(super) fn no_connection(&mut self, ends: Ends, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) {
+    pub(super) fn no_connection(
+        &mut self,
+        ends: AddressPair,
+        arrival: &mut Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
         let flags = arrival.header.flags;
-        let Some(place) = self.place_for(ends.0) else { return self.refuse(ends, arrival, cx) };
+        let Some(local_end) = self.local_end_for(ends.0) else {
+            return self.refuse(ends, arrival, cx);
+        };
         if flags.has(Flags::RST) {
             return;
         }
         match (flags.has(Flags::ACK), flags.has(Flags::SYN)) {
-            (true, false) => self.take_cookie(ends, place, arrival, cx),
+            (true, false) => self.take_cookie(ends, local_end, arrival, cx),
             (true, true) => self.refuse(ends, arrival, cx),
             // Only port scanners send a SYN with a FIN.
             (false, true) if flags.has(Flags::FIN) => cx.meter.count(Counter::TcpOpensRefused),
-            (false, true) => self.accept(ends, place, arrival, None, cx),
+            (false, true) => self.accept(ends, local_end, arrival, None, cx),
             (false, false) => {}
         }
     }
 
-    /// Accepts a SYN for the listener in `place`. A connection that replaces one in TIME-WAIT uses
-    /// sequence numbers after `last`, the last number of the old one.
+    /// Accepts a SYN for the listener at `local_end`. If the new connection replaces one in TIME-WAIT,
+    /// its sequence numbers begin after `last`, the last sequence number of the old connection.
     pub(super) fn accept(
         &mut self,
-        ends: Ends,
-        place: Place,
+        ends: AddressPair,
+        local_end: LocalEnd,
         arrival: &mut Arrival<'_>,
         last: Option<Seq>,
         cx: &mut Cx<'_>,
     ) {
-        let Some(listener) = self.listeners.get(&place) else { return };
+        let Some(listener) = self.listeners.get(&local_end) else { return };
         let profile = Arc::clone(&listener.profile);
         if listener.half_open.len() >= BACKLOG {
-            return self.owe_cookie(ends, place, &arrival.header, cx);
+            return self.queue_cookie(ends, local_end, &arrival.header, cx);
         }
-        let made = self.make(ends, profile, State::SynReceived, cx);
-        let Some(mut connection) = made else { return };
+        let created = self.make(ends, profile, State::SynReceived, cx);
+        let Some(mut connection) = created else { return };
         connection.is_passive = true;
         if let Some(last) = last.filter(|last| !connection.iss.is_after(*last)) {
             connection.begin_at(last + 1);
         }
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
-        self.fast_open_request(&mut connection, place, arrival, cx);
-        let Some(id) = self.insert(connection, Some(place)) else { return };
+        self.fast_open_request(&mut connection, local_end, arrival, cx);
+        let Some(id) = self.insert(connection, Some(local_end)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
-        if let Some(listener) = self.listeners.get_mut(&place) {
+        if let Some(listener) = self.listeners.get_mut(&local_end) {
             listener.half_open.push_back(id);
         }
-        self.touch(id);
+        self.reschedule(id);
     }
 
     /// Answers the Fast Open option of a SYN (RFC 7413 §4.2.2).
     fn fast_open_request(
         &self,
         connection: &mut Connection,
-        place: Place,
+        local_end: LocalEnd,
         arrival: &Arrival<'_>,
         cx: &mut Cx<'_>,
     ) {
         let asked = arrival.header.options.fast_open.filter(|_| connection.profile.fast_open);
         let Some(asked) = asked else { return };
-        let (local, remote) = (connection.ends.local.ip(), connection.ends.remote.ip());
+        let local = connection.ends.local.ip();
+        let remote = connection.ends.remote.ip();
         let right = FastOpen::Cookie(self.fast_open.cookie(local, remote));
         if asked == FastOpen::Request {
             connection.offer_fast_open(right, 0);
         } else if asked != right {
             cx.meter.count(Counter::TcpFastOpensRefused);
             connection.offer_fast_open(right, 0);
-        } else if self.early_connections(place) < PENDING_MAX {
+        } else if self.early_connections(local_end) < PENDING_MAX {
             connection.open_early(arrival, cx);
         } else {
             cx.meter.count(Counter::TcpFastOpensRefused);
@@ -198,15 +208,21 @@ impl Tcp {
     }
 
     /// Returns the number of half-open connections of a listener that have received data.
-    fn early_connections(&self, place: Place) -> usize {
-        let half_open = self.listeners.get(&place).into_iter().flat_map(|l| &l.half_open);
+    fn early_connections(&self, local_end: LocalEnd) -> usize {
+        let half_open = self.listeners.get(&local_end).into_iter().flat_map(|l| &l.half_open);
         half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.is_early)).count()
     }
 
     /// Queues the answer to a SYN for which no state is kept.
-    fn owe_cookie(&mut self, ends: Ends, place: Place, syn: &Header, cx: &mut Cx<'_>) {
-        let Some(listener) = self.listeners.get_mut(&place) else { return };
-        if self.cookies_owed.len() >= COOKIES_OWED_MAX {
+    fn queue_cookie(
+        &mut self,
+        ends: AddressPair,
+        local_end: LocalEnd,
+        syn: &Header,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(listener) = self.listeners.get_mut(&local_end) else { return };
+        if self.pending_cookies.len() >= PENDING_COOKIES_MAX {
             return cx.meter.count(Counter::TcpOpensRefused);
         }
         listener.cookies_until = Some(cx.now + COOKIES_RETURN_WITHIN);
@@ -239,26 +255,28 @@ impl Tcp {
             options,
         };
         cx.meter.count(Counter::TcpSynCookiesOut);
-        self.cookies_owed.push_back(CookieAnswer { ends, header });
+        self.pending_cookies.push_back(CookieAnswer { ends, header });
     }
 
-    /// Processes the acknowledgment of a cookie as that of the connection it encodes.
+    /// Processes an acknowledgment that returns a cookie, as if it acknowledged the SYN of the
+    /// connection that the cookie encodes.
     fn take_cookie(
         &mut self,
-        ends: Ends,
-        place: Place,
+        ends: AddressPair,
+        local_end: LocalEnd,
         arrival: &mut Arrival<'_>,
         cx: &mut Cx<'_>,
     ) {
         let header = arrival.header;
         // The caller does not learn which connection the packet belongs to, so it must not be kept.
         arrival.may_keep = false;
-        let listener = self.listeners.get(&place);
+        let listener = self.listeners.get(&local_end);
         let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
         let Some(profile) = awaited.map(|listener| Arc::clone(&listener.profile)) else {
             return self.refuse(ends, arrival, cx);
         };
-        let (irs, iss) = (header.seq - 1, header.ack - 1);
+        let irs = header.seq - 1;
+        let iss = header.ack - 1;
         let Some(mss) = self.syn_cookies.check(ends, irs, iss, cx.now) else {
             cx.meter.count(Counter::TcpSynCookiesWrong);
             return self.refuse(ends, arrival, cx);
@@ -279,13 +297,13 @@ impl Tcp {
             },
             ..header
         };
-        let made = self.make(ends, profile, State::SynReceived, cx);
-        let Some(mut connection) = made else { return };
+        let created = self.make(ends, profile, State::SynReceived, cx);
+        let Some(mut connection) = created else { return };
         connection.is_passive = true;
         connection.begin_at(iss);
         connection.synchronize(&syn);
         connection.syn_was_sent();
-        let Some(id) = self.insert(connection, Some(place)) else { return };
+        let Some(id) = self.insert(connection, Some(local_end)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         cx.meter.count(Counter::TcpSynCookiesIn);
         if let Ok(connection) = self.table.get_mut(id)
@@ -293,30 +311,30 @@ impl Tcp {
         {
             self.refuse(ends, arrival, cx);
         }
-        self.touch(id);
+        self.reschedule(id);
     }
 
-    /// Replaces a connection in TIME-WAIT by the one of a SYN that cannot be an old duplicate.
+    /// Replaces a connection in TIME-WAIT by a new one if the SYN cannot be an old duplicate.
     /// Returns whether the SYN was accepted.
     pub(super) fn take_place_of_time_wait(
         &mut self,
-        ends: Ends,
+        ends: AddressPair,
         arrival: &mut Arrival<'_>,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let Some(place) = self.place_for(ends.0) else { return false };
-        let listener = self.listeners.get(&place);
+        let Some(local_end) = self.local_end_for(ends.0) else { return false };
+        let listener = self.listeners.get(&local_end);
         let uses_timestamps =
             listener.is_some_and(|l| l.profile.extensions && l.profile.timestamps);
         let Some((id, old)) = self.table.find(ends) else { return false };
-        if !old.gives_way_to(&arrival.header, uses_timestamps) {
+        if !old.can_be_replaced_by(&arrival.header, uses_timestamps) {
             return false;
         }
         let last = old.snd_max;
-        old.end(Ending::Closed);
+        old.end(CloseReason::Closed);
         cx.meter.count(Counter::TcpTimeWaitsReused);
-        self.touch(id);
-        self.accept(ends, place, arrival, Some(last), cx);
+        self.reschedule(id);
+        self.accept(ends, local_end, arrival, Some(last), cx);
         true
     }
 }
@@ -324,18 +342,22 @@ impl Tcp {
 impl Connection {
     /// Sets the initial sequence number explicitly instead of from the clock.
     fn begin_at(&mut self, iss: Seq) {
-        (self.iss, self.send_start) = (iss, iss + 1);
-        (self.snd_una, self.snd_nxt, self.snd_max) = (iss, iss, iss);
+        self.iss = iss;
+        self.send_start = iss + 1;
+        self.snd_una = iss;
+        self.snd_nxt = iss;
+        self.snd_max = iss;
     }
 
     /// Records the answer to the peer's SYN as sent.
     fn syn_was_sent(&mut self) {
-        (self.snd_nxt, self.snd_max) = (self.iss + 1, self.iss + 1);
+        self.snd_nxt = self.iss + 1;
+        self.snd_max = self.iss + 1;
     }
 }
 
 /// Returns whether there is a listener for `port` at any address.
-pub(super) fn is_listened_on(listeners: &BTreeMap<Place, Listener>, port: u16) -> bool {
+pub(super) fn is_listened_on(listeners: &BTreeMap<LocalEnd, Listener>, port: u16) -> bool {
     listeners.range((port, None)..).next().is_some_and(|((first, _), _)| *first == port)
 }
 

@@ -31,10 +31,10 @@ pub(super) const GOOD: Sum = Sum::ALL_ONES;
 pub struct LowerLevel {
     /// Length of the longest datagram, in bytes.
     pub mtu: u16,
-    /// Whether the device cuts super-segments.
-    pub segments: bool,
+    /// Whether the device segments super-segments (TSO).
+    pub tso: bool,
     /// Whether the device finishes checksums.
-    pub finishes_checksums: bool,
+    pub checksum_offload: bool,
     /// The checksum and copy loops.
     pub routines: Routines,
 }
@@ -46,7 +46,7 @@ pub struct Segment {
     pub packet: Packet,
     /// Fields for the Internet layer's header.
     pub lower: internet::Header,
-    /// Length of the longest datagram made of it, in bytes.
+    /// Length of the longest datagram made of the segment, in bytes.
     pub datagram_len: usize,
     /// The connection of the segment; `None` if it answers a segment of an unknown connection.
     pub connection: Option<ConnectionId>,
@@ -65,7 +65,7 @@ impl LowerLevel {
     #[must_use]
     pub const fn plain(mtu: u16) -> Self {
         let routines = Routines::PORTABLE;
-        Self { mtu, segments: false, finishes_checksums: false, routines }
+        Self { mtu, tso: false, checksum_offload: false, routines }
     }
 
     /// Returns the data bytes of the longest segment to `remote`, without options.
@@ -77,9 +77,10 @@ impl LowerLevel {
         self.mtu.saturating_sub(headers)
     }
 
-    /// Returns the data bytes of the longest super-segment, if the device cuts any.
+    /// Returns the data bytes of the longest super-segment, or 0 if the device cannot cut
+    /// super-segments.
     pub(super) fn super_segment_max(&self) -> u32 {
-        if self.segments { SUPER_SEGMENT_MAX } else { 0 }
+        if self.tso { SUPER_SEGMENT_MAX } else { 0 }
     }
 
     /// Returns the sum over a received segment and its pseudo header.
@@ -98,7 +99,7 @@ impl LowerLevel {
         let len = outgoing.header.emit(&mut bytes);
         let total_len = len + outgoing.len as usize;
         let pseudo = pseudo_sum(local, remote, total_len);
-        let checksum = if self.finishes_checksums {
+        let checksum = if self.checksum_offload {
             pseudo.unfinished()
         } else {
             pseudo.bytes(bytes.get(..len).unwrap_or_default()).finish()
@@ -107,7 +108,7 @@ impl LowerLevel {
             field.copy_from_slice(&checksum.to_be_bytes());
         }
         packet.push(bytes.get(..len).unwrap_or_default());
-        if self.finishes_checksums {
+        if self.checksum_offload {
             packet.leave_checksum_at(header::CHECKSUM.start);
         }
         packet.tail_len = outgoing.len as usize;
@@ -133,7 +134,7 @@ impl LowerLevel {
     pub(super) fn append(&self, segment: &mut Segment, [front, back]: [&[u8]; 2]) {
         let packet = &mut segment.packet;
         packet.tail_len = 0;
-        if self.finishes_checksums {
+        if self.checksum_offload {
             packet.extend(front);
             packet.extend(back);
             return;

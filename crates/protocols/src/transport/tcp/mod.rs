@@ -84,14 +84,14 @@ pub use profile::{
 };
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
-pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
+pub use status::{CloseReason, Event, RecoveryStatus, Statistics, Status};
 pub use user_timeout::UserTimeout;
 
 use crate::cx::Cx;
 use crate::internet;
 use crate::meter::{Account, Counter, Work};
+use crate::mutants::{Mutant, is_enabled};
 use crate::packet::{ChecksumState, Packet, Pool};
-use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -100,20 +100,20 @@ use connection::{Connection, Endpoints, Start};
 use core::net::{IpAddr, SocketAddr};
 use header::{Flags, Header, Options};
 use isn::{Purpose, Secret};
-use listen::{CookieAnswer, Listener, Place};
+use listen::{CookieAnswer, Listener, LocalEnd};
 use path_search::UNMEASURED_MAX;
 use ports::Ports;
 use seq::Seq;
 use settings::SUSPECTS_MAX;
 use syn_cookie::SynCookies;
-use table::{Ends, Table};
+use table::{AddressPair, Table};
 use transmit::Outgoing;
 
 /// The ECN bits of a datagram, and the value by which a router reports congestion (RFC 3168 §5).
 const ECN: u8 = 0b11;
 const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// Maximum number of resets queued for output.
-const MAX_RESETS_OWED: usize = 16;
+const MAX_PENDING_RESETS: usize = 16;
 /// Default maximum number of connections of a station.
 const CONNECTIONS_MAX: usize = 1024;
 /// Default maximum number of bytes by which all buffers together may grow.
@@ -140,7 +140,7 @@ pub enum OpenError {
 /// Reasons why a listener cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
-    /// There is a listener already.
+    /// Another listener for the same local end exists.
     InUse,
 }
 
@@ -166,16 +166,16 @@ pub struct Tcp {
     secret: Secret,
     lower: LowerLevel,
     table: Table,
-    listeners: BTreeMap<Place, Listener>,
+    listeners: BTreeMap<LocalEnd, Listener>,
     ports: Ports,
-    share: sharing::Share,
+    port_share: sharing::PortShare,
     syn_cookies: SynCookies,
     fast_open: fast_open::Server,
     fast_open_client: fast_open::Client,
     resets: VecDeque<Reset>,
-    cookies_owed: VecDeque<CookieAnswer>,
+    pending_cookies: VecDeque<CookieAnswer>,
     /// Destinations that do not answer, to report to the layer below.
-    suspects: VecDeque<IpAddr>,
+    suspect_destinations: VecDeque<IpAddr>,
     /// The peer that last acknowledged data.
     progress: Option<IpAddr>,
     /// New connections whose path MTU is not known yet.
@@ -188,11 +188,11 @@ impl Tcp {
     /// Returns a TCP without connections above `lower`.
     #[must_use]
     pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
-        let secret = Secret::draw(cx.chance);
+        let secret = Secret::draw(cx.rng);
         let table = Table::new(CONNECTIONS_MAX, secret.key_for(Purpose::Table).words());
         Self {
             ports: Ports::new(secret.key_for(Purpose::Ports)),
-            share: sharing::Share::ALL,
+            port_share: sharing::PortShare::ALL,
             syn_cookies: SynCookies::new(secret.key_for(Purpose::SynCookies)),
             fast_open: fast_open::Server::new(secret.key_for(Purpose::FastOpen)),
             fast_open_client: fast_open::Client::default(),
@@ -201,8 +201,8 @@ impl Tcp {
             table,
             listeners: BTreeMap::new(),
             resets: VecDeque::new(),
-            cookies_owed: VecDeque::new(),
-            suspects: VecDeque::new(),
+            pending_cookies: VecDeque::new(),
+            suspect_destinations: VecDeque::new(),
             progress: None,
             unmeasured: VecDeque::new(),
             growth_max: GROWTH_MAX,
@@ -228,7 +228,7 @@ impl Tcp {
 
     /// Evicts the least useful connection: the oldest in TIME-WAIT, or else the one whose peer has
     /// kept its window at zero for the longest time (attack row 34, RFC 6429 §3).
-    fn make_room(&mut self, cx: &mut Cx<'_>) {
+    fn evict_starved(&mut self, cx: &mut Cx<'_>) {
         if let Some(oldest) = self.table.oldest_in_time_wait() {
             return self.drop_silently(oldest);
         }
@@ -236,11 +236,11 @@ impl Tcp {
         let Ok(connection) = self.table.get_mut(starved) else { return };
         cx.meter.count(Counter::TcpReaped);
         let reset = connection.abort(cx.now);
-        connection.ending = Some(Ending::TimedOut);
+        connection.close_reason = Some(CloseReason::TimedOut);
         if let Some(reset) = reset {
-            self.owe_reset(reset, cx);
+            self.queue_reset(reset, cx);
         }
-        self.touch(starved);
+        self.reschedule(starved);
     }
 
     /// OPEN, active: a SYN is sent at the next output.
@@ -255,7 +255,7 @@ impl Tcp {
         profile: Profile,
         cx: &mut Cx<'_>,
     ) -> Result<ConnectionId, OpenError> {
-        if !is_one_host(remote.ip()) || remote.port() == 0 || local.is_ipv4() != remote.is_ipv4() {
+        if !is_unicast(remote.ip()) || remote.port() == 0 || local.is_ipv4() != remote.is_ipv4() {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
@@ -268,7 +268,7 @@ impl Tcp {
         }
         let id = self.insert(connection, None).ok_or(OpenError::TooMany)?;
         cx.meter.count(Counter::TcpActiveOpens);
-        self.touch(id);
+        self.reschedule(id);
         Ok(id)
     }
 
@@ -279,25 +279,25 @@ impl Tcp {
         remote: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Option<SocketAddr> {
-        let Self { ports, share, table, listeners, .. } = self;
-        let port = ports.choose(local, remote, cx.chance, |port| {
+        let Self { ports, port_share, table, listeners, .. } = self;
+        let port = ports.choose(local, remote, cx.rng, |port| {
             let end = SocketAddr::new(local, port);
             let is_taken = table.holds((end, remote));
-            share.has(port) && !is_taken && !listen::is_listened_on(listeners, port)
+            port_share.has(port) && !is_taken && !listen::is_listened_on(listeners, port)
         });
         port.map(|port| SocketAddr::new(local, port))
     }
 
-    /// Creates a connection with sequence numbers of its own.
+    /// Creates a connection with new initial sequence numbers.
     fn make(
         &mut self,
-        (local, remote): Ends,
+        (local, remote): AddressPair,
         profile: Arc<Profile>,
         state: State,
         cx: &mut Cx<'_>,
     ) -> Option<Connection> {
         if self.table.is_full() {
-            self.make_room(cx);
+            self.evict_starved(cx);
         }
         if self.table.is_full() {
             cx.meter.count(Counter::TcpOpensRefused);
@@ -318,21 +318,23 @@ impl Tcp {
     fn insert(
         &mut self,
         connection: Connection,
-        half_open_on: Option<Place>,
+        half_open_on: Option<LocalEnd>,
     ) -> Option<ConnectionId> {
         let id = self.table.insert(connection, half_open_on)?;
-        // A connection without a place here learns its path MTU when its first segment is too long.
+        // A connection that finds no space in this queue learns its path MTU when its first segment
+        // is too long.
         if self.unmeasured.len() < UNMEASURED_MAX {
             self.unmeasured.push_back(id);
         }
         Some(id)
     }
 
-    /// Deletes a connection unknown to the user. The answer to the peer's next segment informs it.
+    /// Deletes a connection that was not reported to the user, without informing the peer. The
+    /// answer to the peer's next segment informs the peer.
     fn drop_silently(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
-            connection.end(Ending::Aborted);
-            self.touch(id);
+            connection.end(CloseReason::Aborted);
+            self.reschedule(id);
         }
     }
 
@@ -343,7 +345,7 @@ impl Tcp {
     /// Returns an error if the connection no longer exists.
     pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.send(data);
-        self.touch(id);
+        self.reschedule(id);
         Ok(taken)
     }
 
@@ -361,7 +363,7 @@ impl Tcp {
         start: usize,
     ) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.share(data, start);
-        self.touch(id);
+        self.reschedule(id);
         Ok(taken)
     }
 
@@ -372,7 +374,7 @@ impl Tcp {
     /// Returns an error if the connection no longer exists.
     pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.send_urgent(data);
-        self.touch(id);
+        self.reschedule(id);
         Ok(taken)
     }
 
@@ -402,7 +404,7 @@ impl Tcp {
     /// Returns an error if the connection no longer exists.
     pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
         self.table.consume(id, count)?;
-        self.touch(id);
+        self.reschedule(id);
         Ok(())
     }
 
@@ -413,8 +415,8 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
-        if self.table.get_mut(id)?.hurry_acknowledgment() {
-            self.touch(id);
+        if self.table.get_mut(id)?.expedite_acknowledgment() {
+            self.reschedule(id);
         }
         Ok(())
     }
@@ -435,7 +437,7 @@ impl Tcp {
     /// Returns an error if the connection no longer exists.
     pub fn close(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
         self.table.get_mut(id)?.close();
-        self.touch(id);
+        self.reschedule(id);
         Ok(())
     }
 
@@ -447,9 +449,9 @@ impl Tcp {
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
         let reset = self.table.get_mut(id)?.abort(cx.now);
         if let Some(reset) = reset {
-            self.owe_reset(reset, cx);
+            self.queue_reset(reset, cx);
         }
-        self.touch(id);
+        self.reschedule(id);
         Ok(())
     }
 
@@ -467,9 +469,9 @@ impl Tcp {
     /// # Errors
     ///
     /// Returns an error if the connection no longer exists.
-    pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
-        self.table.change(id, |connection| connection.tailor(profile))?;
-        self.touch(id);
+    pub fn set_profile(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.change(id, |connection| connection.set_profile(profile))?;
+        self.reschedule(id);
         Ok(())
     }
 
@@ -481,13 +483,13 @@ impl Tcp {
     /// Releases the connection: it is closed if it is open, and deleted once it has ended.
     ///
     /// If received data was not read, or more arrives, the peer gets a reset that reports the loss
-    /// (RFC 9293 §3.6.1, SHLD-3). A peer that keeps its side open or its window closed has a
-    /// minute.
+    /// (RFC 9293 §3.6.1, SHLD-3). If the peer keeps its side open or its window closed, the
+    /// connection ends after a minute.
     pub fn release(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.release();
             self.table.release(id);
-            self.touch(id);
+            self.reschedule(id);
         }
     }
 
@@ -497,8 +499,8 @@ impl Tcp {
         self.table.len()
     }
 
-    fn touch(&mut self, id: ConnectionId) {
-        if let Some(place) = self.table.touch(id) {
+    fn reschedule(&mut self, id: ConnectionId) {
+        if let Some(place) = self.table.reschedule(id) {
             self.leave_backlog(place, id);
         }
     }
@@ -521,14 +523,13 @@ impl Tcp {
             }
             let suspect = connection.suspects_route.then(|| connection.ends.remote.ip());
             connection.suspects_route = false;
-            if let Some(suspect) = suspect.filter(|_| self.suspects.len() < SUSPECTS_MAX) {
-                self.suspects.push_back(suspect);
-            }
+            let is_full = self.suspect_destinations.len() >= SUSPECTS_MAX;
+            self.suspect_destinations.extend(suspect.filter(|_| !is_full));
             let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
-                self.owe_reset(reset, cx);
+                self.queue_reset(reset, cx);
             }
-            self.touch(id);
+            self.reschedule(id);
         }
         was_due
     }
@@ -543,10 +544,10 @@ impl Tcp {
         self.lower.mtu = mtu;
     }
 
-    /// Processes a segment, whose Internet header is `lower`, and returns the packet unless its
-    /// data stays in it until it is read.
+    /// Processes a segment, whose Internet header is `lower`. Returns the packet, unless the data
+    /// stays in the packet until the user reads it.
     ///
-    /// `may_keep` is true if enough packets are free for that.
+    /// `may_keep` permits that; it is true if enough packets are free.
     pub fn receive(
         &mut self,
         lower: &internet::Header,
@@ -555,12 +556,12 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
         let segment = packet.data();
-        let (left, sum) = match packet.offload.checksum {
+        let (caller, sum) = match packet.offload.checksum {
             ChecksumState::InPacket => {
-                let left = cx.meter.enter(Account::TcpByte);
+                let caller = cx.meter.enter(Account::TcpByte);
                 let sum = self.lower.sum(lower.source, lower.destination, segment);
                 cx.meter.enter(Account::TcpFixed);
-                (left, sum)
+                (caller, sum)
             }
             ChecksumState::Verified | ChecksumState::Partial { .. } => {
                 (cx.meter.enter(Account::TcpFixed), lower_level::GOOD)
@@ -586,13 +587,13 @@ impl Tcp {
                 let counter =
                     if is_damaged { Counter::TcpChecksumErrors } else { Counter::TcpHeaderErrors };
                 cx.meter.count(counter);
-                if is_planted(Bug::LeaksPacket) {
+                if is_enabled(Mutant::LeaksPacket) {
                     return None;
                 }
                 None
             }
         };
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         let Some((id, (skip, len))) = kept else { return Some(packet) };
         let Ok(connection) = self.table.get_mut(id) else { return Some(packet) };
         packet.pull(skip);
@@ -621,25 +622,25 @@ impl Tcp {
         let arrives = |connection: &mut Connection| {
             let una = connection.snd_una;
             let answer = connection.segment_arrives(arrival, cx);
-            (answer, connection.snd_una.is_after(una), connection.take_gift())
+            (answer, connection.snd_una.is_after(una), connection.take_fast_open_cookie())
         };
-        let (answer, has_advanced, gift) = self.table.change(id, arrives).ok()?;
+        let (answer, has_advanced, granted_cookie) = self.table.change(id, arrives).ok()?;
         if has_advanced {
             self.progress = Some(remote.ip());
         }
-        if let Some((cookie, mss)) = gift {
+        if let Some((cookie, mss)) = granted_cookie {
             self.fast_open_client.keep(remote.ip(), cookie, mss);
         }
         if answer == Answer::Reset {
             self.refuse((local, remote), arrival, cx);
         }
-        self.touch(id);
+        self.reschedule(id);
         Some(id)
     }
 
     /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1). A reset is never
     /// answered by a reset (attack row 46).
-    fn refuse(&mut self, (local, remote): Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    fn refuse(&mut self, (local, remote): AddressPair, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let header = arrival.header;
         if header.flags.has(Flags::RST) {
             return;
@@ -652,27 +653,27 @@ impl Tcp {
         } else {
             (Seq(0), Some(header.seq + seg_len))
         };
-        self.owe_reset(Reset { local, remote, seq, ack, options: Options::default() }, cx);
+        self.queue_reset(Reset { local, remote, seq, ack, options: Options::default() }, cx);
     }
 
-    fn owe_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
-        if self.resets.len() < MAX_RESETS_OWED {
+    fn queue_reset(&mut self, reset: Reset, cx: &mut Cx<'_>) {
+        if self.resets.len() < MAX_PENDING_RESETS {
             self.resets.push_back(reset);
         } else {
             cx.meter.count(Counter::TcpResetsSuppressed);
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have output, or gives packets back.
+    /// Returns whether [`Self::transmit`] may have output, or returns packets to the pool.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.table.has_output()
             || !self.resets.is_empty()
-            || !self.cookies_owed.is_empty()
+            || !self.pending_cookies.is_empty()
             || self.has_spent()
     }
 
-    /// Returns whether [`Self::transmit`] gives packets back, for which it needs none.
+    /// Returns whether [`Self::transmit`] returns packets to the pool, even if none is free.
     #[must_use]
     pub fn has_spent(&self) -> bool {
         !self.table.spent.is_empty()
@@ -682,10 +683,10 @@ impl Tcp {
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
         let (mut segment, tail) = self.transmit_in_parts(pool, cx)?;
         if let Some(tail) = tail {
-            let left = cx.meter.enter(Account::TcpByte);
+            let caller = cx.meter.enter(Account::TcpByte);
             self.lower.append(&mut segment, self.tail(&tail));
             cx.meter.work(Work::SegmentByte, tail.len as usize);
-            cx.meter.enter(left);
+            cx.meter.enter(caller);
         }
         Some(segment)
     }
@@ -701,13 +702,13 @@ impl Tcp {
         if !self.has_output() {
             return None;
         }
-        let left = cx.meter.enter(Account::TcpFixed);
+        let caller = cx.meter.enter(Account::TcpFixed);
         let segment = self.next_segment(pool, cx);
         if segment.is_some() {
             cx.meter.count(Counter::TcpSegmentsOut);
             cx.meter.work(Work::Segment, 1);
         }
-        cx.meter.enter(left);
+        cx.meter.enter(caller);
         segment
     }
 
@@ -717,7 +718,7 @@ impl Tcp {
         self.table.output_stopped();
     }
 
-    /// Returns the packets whose data was read to `pool`, as output does.
+    /// Returns to `pool` the packets whose data was read, as output also does.
     pub(crate) fn give_back(&mut self, pool: &mut Pool) {
         self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
@@ -726,7 +727,7 @@ impl Tcp {
     /// gathers it then finishes the checksum.
     #[must_use]
     pub fn leaves_data_in_place(&self) -> bool {
-        self.lower.finishes_checksums
+        self.lower.checksum_offload
     }
 
     /// Returns the data of a segment in two parts of the send buffer, the second usually empty.
@@ -750,16 +751,17 @@ impl Tcp {
             cx.meter.count(Counter::TcpResetsOut);
             return Some((reset.into_segment(packet, &self.lower), None));
         }
-        if let Some(answer) = self.cookies_owed.pop_front() {
+        if let Some(answer) = self.pending_cookies.pop_front() {
             return Some((answer.into_segment(packet, &self.lower), None));
         }
-        let (lower, mut packet) = (&self.lower, Some(packet));
+        let lower = &self.lower;
+        let mut packet = Some(packet);
         let super_segment_max = lower.super_segment_max();
         let output = self.table.next_output(|connection| {
             let outgoing = connection.transmit(super_segment_max, cx)?;
             let ends = (connection.ends.local.ip(), connection.ends.remote.ip());
             let mut segment = lower.segment(&outgoing, ends, packet.take()?);
-            connection.profile.marking.put_on(&mut segment.lower);
+            connection.profile.marking.apply_to(&mut segment.lower);
             let is_all = connection.has_sent_all(cx);
             Some(((segment, outgoing.offset, outgoing.len), is_all))
         });
@@ -791,7 +793,7 @@ impl Reset {
 }
 
 /// Returns whether `address` may be an end of a connection: a unicast address (MUST-46, MUST-57).
-fn is_one_host(address: IpAddr) -> bool {
+fn is_unicast(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_multicast() || address.is_unspecified() || is_broadcast)
 }

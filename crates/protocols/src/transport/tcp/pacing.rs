@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 pub(super) const MIN_RTT: Duration = Duration::from_millis(1);
 /// Duration, at the rate, of the data that is sent together.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Upper limit of that data: a super-segment.
+/// Upper limit of the data that is sent together: a super-segment.
 const QUANTUM_MAX_BYTES: u64 = 65_536;
 
 /// The pace of one connection.
@@ -43,7 +43,7 @@ impl Pacing {
         self.bytes_per_s
     }
 
-    /// Returns when the next data may be sent, or `None` if now.
+    /// Returns when the next data may be sent, or `None` if it may be sent now.
     pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
         self.bytes_per_s.map(|_| self.free_at).filter(|at| *at > now)
     }
@@ -80,7 +80,8 @@ mod tests {
     /// Sends segments whenever the pace allows, and returns the number of bytes sent in `time`.
     fn run(pacing: &mut Pacing, time: Duration) -> u64 {
         let start = Instant::from_nanos(5_000_000_000);
-        let (mut now, mut bytes) = (start, 0);
+        let mut now = start;
+        let mut bytes = 0;
         while now < start + time {
             pacing.sent(MSS, MSS, now);
             bytes += u64::from(MSS);
@@ -110,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_leaves_is_the_rate_and_one_quantum(rate in 10_000..1_000_000_000_u64) {
+        fn the_output_is_the_rate_and_one_quantum(rate in 10_000..1_000_000_000_u64) {
             let mut pacing = Pacing::default();
             pacing.set(rate);
             let sent = run(&mut pacing, Duration::from_millis(500));

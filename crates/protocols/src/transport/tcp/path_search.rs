@@ -21,7 +21,7 @@ use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
 use crate::internet::path_mtu::search::{self, Limits, Search, State};
 use crate::meter::Counter;
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -29,8 +29,9 @@ use core::net::IpAddr;
 /// Length of a datagram, in bytes, that passes nearly every path: the MTU that every IPv6 link
 /// supports, including tunnels.
 const BASE: u16 = 1280;
-/// Maximum time that an interactive connection waits for a second timeout, with the base length. It
-/// has already waited half of that for the first, and as long again for a tail loss probe.
+/// Maximum time that an interactive connection waits for a second timeout, with the base length.
+/// The connection has already waited half of that time for the first timeout, and equally long for
+/// a tail loss probe.
 const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait for the MTU of their path.
 pub(super) const UNMEASURED_MAX: usize = 64;
@@ -64,7 +65,7 @@ impl Tcp {
     }
 
     /// Limits the datagrams of a connection to `mtu` bytes, as reported by the layer below, which
-    /// is trusted. Returns whether its segments are shorter now.
+    /// is trusted. Returns whether the segments of the connection are shorter now.
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl Tcp {
     ) -> Result<bool, NoConnection> {
         let is_lower = self.table.get_mut(id)?.packet_too_big(mtu, cx.now);
         if is_lower {
-            self.touch(id);
+            self.reschedule(id);
         }
         Ok(is_lower)
     }
@@ -110,7 +111,7 @@ impl Connection {
 
     /// Limits the segments to datagrams of `mtu` bytes. Outstanding data is retransmitted
     /// immediately in smaller segments, which is no sign of congestion (RFC 1191). Returns whether
-    /// anything changes.
+    /// the segments become shorter.
     pub(super) fn packet_too_big(&mut self, mtu: u16, now: Instant) -> bool {
         self.ends.limit_path(mtu);
         if self.state == connection::State::SynSent {
@@ -122,12 +123,12 @@ impl Connection {
         }
         let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
-        if mss >= self.snd_mss || is_planted(Bug::IgnoresTooBig) {
+        if mss >= self.snd_mss || is_enabled(Mutant::IgnoresTooBig) {
             return false;
         }
         self.set_send_mss(mss);
         if let Some(recovery) = &mut self.recovery {
-            recovery.flight.lose_all();
+            recovery.flight.mark_all_lost();
         }
         true
     }
@@ -144,10 +145,10 @@ impl Connection {
         let detection = self.profile.black_hole_detection;
         let timeouts_max = match detection {
             BlackHoleDetection::Off => return,
-            BlackHoleDetection::AtThirdTimeout => search::MAX_VANISHED,
+            BlackHoleDetection::AtThirdTimeout => search::MAX_CONSECUTIVE_LOSSES,
             BlackHoleDetection::AtFirstTimeout => 1,
         };
-        if is_planted(Bug::SearchesNoPath) || !self.state.emits_data() {
+        if is_enabled(Mutant::SearchesNoPath) || !self.state.emits_data() {
             return;
         }
         let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
@@ -167,7 +168,7 @@ impl Connection {
         if path.search.state() == State::Base {
             // The retransmitted segment was the probe of the base length.
             path.search.lost(path.search.base(), cx.now);
-        } else if path.search.vanished(len) {
+        } else if path.search.datagram_lost(len) {
             cx.meter.count(Counter::TcpBlackHoles);
         }
         let is_too_late = detection == BlackHoleDetection::AtFirstTimeout && rto > BASE_WAIT_MAX;
@@ -181,7 +182,7 @@ impl Connection {
         self.use_path_mtu(cx.now);
     }
 
-    /// Records that numbers up to `ack`, `count` of them new, were acknowledged.
+    /// Records that sequence numbers up to `ack`, `count` of them new, were acknowledged.
     pub(super) fn path_acknowledged(&mut self, ack: Seq, count: u32, now: Instant) {
         if self.path.is_none() {
             return;
@@ -196,8 +197,8 @@ impl Connection {
         self.use_path_mtu(now);
     }
 
-    /// Records that the numbers from `start` to `end` are retransmitted; a probe among them was
-    /// lost.
+    /// Records that the sequence numbers from `start` to `end` are retransmitted; a probe among
+    /// them was lost.
     pub(super) fn path_sent_again(&mut self, start: Seq, end: Seq, now: Instant) {
         let Some(path) = &mut self.path else { return };
         let is_of = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
@@ -225,14 +226,18 @@ impl Connection {
         }
     }
 
-    /// Returns the length of a probe's data, if one is due and nothing is missing. The user and
-    /// both windows, which allow `usable` new bytes, must have that much and a segment more,
-    /// because only data sent after a probe reveals its loss within a round trip (RFC 4821 §7.4).
+    /// Returns the data length of a path MTU probe, if a probe is due and no data is missing.
+    /// `usable` is the number of new bytes that the user and both windows provide. It must be
+    /// enough for the probe and one more segment, because only data sent after a probe reveals its
+    /// loss within a round trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let is_calm = self.recovery.as_ref().is_some_and(|recovery| recovery.is_calm());
-        let (rto, headers, seq) = (self.rtt.rto(), self.headers_len(cx.now), self.snd_nxt);
+        let has_nothing_missing =
+            self.recovery.as_ref().is_some_and(|recovery| recovery.has_nothing_missing());
+        let rto = self.rtt.rto();
+        let headers = self.headers_len(cx.now);
+        let seq = self.snd_nxt;
         let mss = self.data_mss();
-        let path = self.path.as_mut().filter(|path| path.probe.is_none() && is_calm)?;
+        let path = self.path.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
         if let State::Complete { .. } = path.search.state() {
             path.search.timeout(cx.now);
         }

@@ -2,16 +2,17 @@
 //!
 //! The ports used for one destination are consecutive, so that none is reused soon. They start at a
 //! keyed hash of the destination. Their progress is kept in one of many counters, chosen by a
-//! second keyed hash. A destination that happens to share its counter with another could observe
-//! that one's connections through it (CVE-2022-1012, attack row 32). There are therefore 4096
-//! counters, each with a random start, and every open advances its counter by a random step.
+//! second keyed hash. A destination that happens to share its counter with another destination
+//! could observe the connections to the other one through the counter (CVE-2022-1012, attack row
+//! 32). There are therefore 4096 counters, each with a random start, and every open advances its
+//! counter by a random step.
 
 use super::keyed_hash::Key;
-use crate::chance::Chance;
+use crate::rng::Rng;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// RFC 6056 §3.2 allows all of these; ports below are left to services.
+/// The first local port. RFC 6056 §3.2 permits lower ports too; they are left to services.
 pub(super) const FIRST_PORT: u16 = 16_384;
 const PORTS: u64 = 65_536 - FIRST_PORT as u64;
 const COUNTERS: usize = 4096;
@@ -36,7 +37,7 @@ impl Ports {
         &mut self,
         local: IpAddr,
         remote: SocketAddr,
-        chance: &mut Chance,
+        rng: &mut Rng,
         mut is_free: impl FnMut(u16) -> bool,
     ) -> Option<u16> {
         if self.counters.is_empty() {
@@ -47,7 +48,7 @@ impl Ports {
         let offset = hash(0);
         let index = usize::try_from(hash(1) % COUNTERS as u64).ok()?;
         let counter = self.counters.get_mut(index)?;
-        *counter = counter.wrapping_add(port_number(1 + chance.below(STEP_MAX)));
+        *counter = counter.wrapping_add(port_number(1 + rng.below(STEP_MAX)));
         let first = (offset % PORTS) + u64::from(*counter);
         (0..PORTS).find_map(|step| {
             let port = FIRST_PORT.checked_add(port_number((first + step) % PORTS))?;
@@ -77,22 +78,22 @@ mod tests {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0xC000_0200 + number)), 80)
     }
 
-    fn made() -> (Ports, Chance) {
-        let mut chance = Chance::from_seed(7);
-        (Ports::new(Key::draw(&mut chance)), chance)
+    fn new_ports() -> (Ports, Rng) {
+        let mut rng = Rng::from_seed(7);
+        (Ports::new(Key::draw(&mut rng)), rng)
     }
 
     #[test]
     fn ports_to_one_destination_do_not_come_again_soon() {
-        let (mut ports, mut chance) = made();
-        let chosen = (0..5000).map(|_| ports.choose(LOCAL, host(1), &mut chance, |_| true));
+        let (mut ports, mut rng) = new_ports();
+        let chosen = (0..5000).map(|_| ports.choose(LOCAL, host(1), &mut rng, |_| true));
         assert_eq!(chosen.collect::<BTreeSet<_>>().len(), 5000);
     }
 
     #[test]
     fn every_port_that_is_free_is_found_and_none_below_the_first() {
-        let (mut ports, mut chance) = made();
-        let mut free = |wanted| ports.choose(LOCAL, host(1), &mut chance, |port| port == wanted);
+        let (mut ports, mut rng) = new_ports();
+        let mut free = |wanted| ports.choose(LOCAL, host(1), &mut rng, |port| port == wanted);
         assert_eq!(free(FIRST_PORT), Some(FIRST_PORT));
         assert_eq!(free(u16::MAX), Some(u16::MAX));
         assert_eq!(free(FIRST_PORT - 1), None);
@@ -100,12 +101,12 @@ mod tests {
 
     // attack row 32
     #[test]
-    fn the_ports_to_one_destination_do_not_foretell_those_to_another() {
-        let (mut ports, mut chance) = made();
+    fn the_ports_to_one_destination_do_not_predict_those_to_another() {
+        let (mut ports, mut rng) = new_ports();
         let mut gaps = BTreeSet::new();
         for number in 0..2000 {
-            let first = ports.choose(LOCAL, host(2 * number), &mut chance, |_| true).unwrap();
-            let second = ports.choose(LOCAL, host(2 * number + 1), &mut chance, |_| true).unwrap();
+            let first = ports.choose(LOCAL, host(2 * number), &mut rng, |_| true).unwrap();
+            let second = ports.choose(LOCAL, host(2 * number + 1), &mut rng, |_| true).unwrap();
             gaps.insert(second.wrapping_sub(first));
         }
         // 2000 draws from 49,152 values give about 1960 different ones.
@@ -115,16 +116,16 @@ mod tests {
     // attack row 32
     #[test]
     fn the_opens_to_one_destination_are_not_counted_by_another() {
-        let (mut quiet, mut quiet_chance) = made();
-        let (mut busy, mut busy_chance) = made();
-        let seen = |ports: &mut Ports, chance: &mut Chance, opens: usize| {
-            let before = ports.choose(LOCAL, host(1), chance, |_| true).unwrap();
+        let (mut quiet, mut quiet_rng) = new_ports();
+        let (mut busy, mut busy_rng) = new_ports();
+        let seen = |ports: &mut Ports, rng: &mut Rng, opens: usize| {
+            let before = ports.choose(LOCAL, host(1), rng, |_| true).unwrap();
             for _ in 0..opens {
-                ports.choose(LOCAL, host(2), chance, |_| true);
+                ports.choose(LOCAL, host(2), rng, |_| true);
             }
-            ports.choose(LOCAL, host(1), chance, |_| true).unwrap().wrapping_sub(before)
+            ports.choose(LOCAL, host(1), rng, |_| true).unwrap().wrapping_sub(before)
         };
-        let gaps = [seen(&mut quiet, &mut quiet_chance, 0), seen(&mut busy, &mut busy_chance, 100)];
+        let gaps = [seen(&mut quiet, &mut quiet_rng, 0), seen(&mut busy, &mut busy_rng, 100)];
         assert!(gaps.iter().all(|gap| (1..=8).contains(gap)), "{gaps:?}");
     }
 }

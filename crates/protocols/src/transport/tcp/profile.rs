@@ -9,25 +9,26 @@ use crate::time::Duration;
 /// When the receiver advertises a larger window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowUpdate {
-    /// Only when it is at least half used, and then the maximum (TM-233 §5.6).
+    /// Only when the window is at least half used; then the maximum is advertised (TM-233 §5.6).
     HalfUsed,
-    /// Only when it is used up, and then the maximum. It counts as used up when less is left than a
-    /// segment and than a quarter, because a peer with silly window avoidance leaves that unused.
-    /// This is the allocation scheme of an NCP of 1973 (RFC 573, IV). It is slow wherever the
-    /// window is smaller than the capacity of the path.
+    /// Only when the window is used up; then the maximum is advertised. The window counts as used
+    /// up when less than a segment and less than a quarter of it is left, because a peer with silly
+    /// window avoidance leaves that part unused. This is the allocation scheme of an NCP of 1973
+    /// (RFC 573, IV). This scheme is slow wherever the window is smaller than the capacity of the
+    /// path.
     UsedUp,
     /// Whenever the application has read, by any amount, as RFC 573 proposes. A reader of single
-    /// bytes sends an update for each of them (silly windows, RFC 9293 §3.8.6.2.2).
+    /// bytes causes an update for each byte (silly windows, RFC 9293 §3.8.6.2.2).
     AsRead,
-    /// When it can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
+    /// When the window can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
     TwoSegments,
 }
 
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
-    /// At the next output, after the application has run: piggybacked on its answer if there is
-    /// one.
+    /// At the next output, after the application has run: piggybacked on the application's answer
+    /// if there is one.
     AtOutput,
     /// After this time, or with the second full segment (RFC 9293 §3.8.6.3), or with an answer.
     /// A time of 0.5 s or more counts as 499 ms (MUST-40).
@@ -96,7 +97,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// Returns the name that Linux uses for it.
+    /// Returns the name that Linux uses for the algorithm.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,14 +115,14 @@ pub enum BlackHoleDetection {
     /// Never.
     #[default]
     Off,
-    /// At the third retransmission timeout in a row, and at the third of the base length (1280
-    /// bytes of a datagram), as RFC 4821 §7.7 recommends: short segments cost a bulk transfer more
-    /// than a late search does.
+    /// At the third retransmission timeout in a row, and at the third for segments of the base
+    /// length (datagrams of 1280 bytes), as RFC 4821 §7.7 recommends: short segments cost a bulk
+    /// transfer more than a late search does.
     AtThirdTimeout,
-    /// At the first retransmission timeout, and at the first of the base length. If another
-    /// timeout would take more than a second, the sender skips the base length and uses the
-    /// shortest one at once. A black hole then costs less than 5 s while the round-trip time is
-    /// 600 ms or less.
+    /// At the first retransmission timeout, and at the first for segments of the base length. If
+    /// another timeout would take more than a second, the sender skips the base length and uses the
+    /// shortest one at once. A black hole then costs less than 5 s while the round-trip time is 600
+    /// ms or less.
     AtFirstTimeout,
 }
 
@@ -143,7 +144,7 @@ pub struct Profile {
     /// Whether timestamps and window scale (RFC 7323) and selective acknowledgments (RFC 2018)
     /// are offered.
     pub extensions: bool,
-    /// Whether timestamps are among these extensions: they cost 12 bytes of every segment.
+    /// Whether the extensions include timestamps, which cost 12 bytes of every segment.
     pub timestamps: bool,
     /// The congestion control algorithm.
     pub congestion: Congestion,
@@ -156,10 +157,10 @@ pub struct Profile {
     /// RFC 6298 (2.4) requires one second for the whole timeout. Hosts today use 200 ms above the
     /// round trip, because their clocks are fine enough.
     pub rto_min: Duration,
-    /// Change of that timeout after an unanswered retransmission.
+    /// Change of the retransmission timeout after an unanswered retransmission.
     pub retransmission: Retransmission,
     /// Time limits for an unresponsive peer.
-    pub patience: UserTimeout,
+    pub user_timeout: UserTimeout,
     /// Schedule of keep-alive probes. `None`, the default, sends none.
     pub keep_alive: Option<KeepAlive>,
     /// When the path MTU is searched for because long segments are lost (RFC 8899).
@@ -191,8 +192,8 @@ pub struct Marking {
 }
 
 const ECN_BITS: u8 = 0x03;
-/// Size of the largest buffers for files, in bytes: more than 1 Gbit/s delivers in 100 ms, and the
-/// maximum of the window field with a shift of 8.
+/// Size of the largest buffers for files, in bytes: more than a rate of 1 Gbit/s delivers in 100
+/// ms, and the maximum of the window field with a shift of 8.
 const BULK_LIMIT: usize = 0xFFFF << 8;
 
 impl Marking {
@@ -200,7 +201,7 @@ impl Marking {
     pub const DEFAULT: Self = Self { dscp: 0, hops: None };
 
     /// Writes the marking into the parameters for the Internet layer, except the two ECN bits.
-    pub(super) fn put_on(&self, lower: &mut internet::Header) {
+    pub(super) fn apply_to(&self, lower: &mut internet::Header) {
         lower.dscp_ecn |= self.dscp & !ECN_BITS;
         lower.hop_limit = self.hops.unwrap_or(lower.hop_limit);
     }
@@ -226,7 +227,7 @@ impl Profile {
             pacing: false,
             rto_min: Duration::from_millis(200),
             retransmission: Retransmission::BacksOff,
-            patience: UserTimeout::DEFAULT,
+            user_timeout: UserTimeout::DEFAULT,
             keep_alive: None,
             black_hole_detection: BlackHoleDetection::AtFirstTimeout,
             marking: Marking::DEFAULT,
@@ -235,7 +236,7 @@ impl Profile {
     }
 
     /// Profile for the host to which a user logs in: like [`Self::interactive`], but without the
-    /// limit of one segment, because of which the rest of a screen would wait until its beginning
+    /// limit of one outstanding segment, which would delay the rest of a screen until its beginning
     /// is acknowledged.
     #[must_use]
     pub const fn serving(screenful: usize) -> Self {
@@ -261,15 +262,15 @@ impl Profile {
         pacing: true,
         rto_min: Duration::from_millis(200),
         retransmission: Retransmission::BacksOff,
-        patience: UserTimeout::LONG,
+        user_timeout: UserTimeout::LONG,
         keep_alive: None,
         black_hole_detection: BlackHoleDetection::AtThirdTimeout,
         marking: Marking::DEFAULT,
         fast_open: false,
     };
 
-    /// Profile for files with their commands: a command must not wait for an acknowledgment from
-    /// either side.
+    /// Profile for a connection that carries files and commands: a command must not wait for an
+    /// acknowledgment from either side.
     pub const FILES: Self =
         Self { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Self::BULK };
 

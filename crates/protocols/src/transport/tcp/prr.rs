@@ -1,15 +1,15 @@
 //! Proportional rate reduction (RFC 6937, and its revision draft-ietf-tcpm-prr-rfc6937bis): the
 //! amount of data to send during a recovery.
 //!
-//! For each delivered byte, so much is sent that the flight decreases evenly to the threshold
-//! within one round trip. If losses have reduced the flight below the threshold, it grows again: by
-//! the delivered bytes, plus a segment for each acknowledgment that advances and reports no further
-//! loss, which is slow start.
+//! For each delivered byte, the sender sends a share such that the flight decreases evenly to the
+//! threshold within one round trip. If losses have reduced the flight below the threshold, it grows
+//! again: by the delivered bytes, plus a segment for each acknowledgment that advances and reports
+//! no further loss, which is slow start.
 
 /// The state of one recovery; all in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// Bytes outstanding at its start.
+    /// Bytes outstanding at the start of the recovery.
     flight: u64,
     ssthresh: u64,
     delivered: u64,
@@ -19,11 +19,11 @@ pub(super) struct Prr {
 /// The input from one acknowledgment during a recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Bytes that it delivers.
+    /// Bytes that the acknowledgment delivers.
     pub(super) delivered: u64,
     /// Bytes in the network now.
     pub(super) pipe: u64,
-    /// It advances and reports no further loss.
+    /// The acknowledgment advances and reports no further loss.
     pub(super) is_safe: bool,
     /// The maximum segment size.
     pub(super) mss: u32,

@@ -6,7 +6,7 @@
 //! round trip in every round in which the peer reports a retransmission as a duplicate, and is
 //! reset after sixteen recoveries without one.
 
-use super::flight::{Judgment, Newest};
+use super::flight::{LossVerdict, NewestSegment};
 use crate::time::{Duration, Instant};
 
 /// Number of recoveries for which a larger window is kept (RFC 8985 §6.2 step 4).
@@ -37,7 +37,7 @@ impl MinRtt {
 
 /// The inputs to the reordering window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Situation {
+pub(super) struct ReorderingInputs {
     pub(super) srtt: Duration,
     pub(super) is_recovering: bool,
     /// Number of segments delivered above the first hole.
@@ -50,7 +50,7 @@ pub(super) struct Rack {
     /// Send time and end of the newest delivery.
     newest: Option<(Instant, u64)>,
     rtt: Duration,
-    pub(super) learned: Learned,
+    pub(super) learned: LearnedPath,
     /// The window grows at most once until this position is acknowledged.
     round_end: Option<u64>,
 }
@@ -58,25 +58,25 @@ pub(super) struct Rack {
 /// State that outlives a flight, without stream positions, which are meaningless in the next
 /// flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Learned {
+pub(super) struct LearnedPath {
     pub(super) min_rtt: MinRtt,
     has_seen_reordering: bool,
-    /// Quarters of the minimum round trip beyond the first.
+    /// Reordering window, in quarters of the minimum round trip beyond the first quarter.
     steps: u8,
     recoveries_left: u8,
 }
 
 impl Rack {
     /// Returns a state with the values learned in an earlier flight.
-    pub(super) fn remembering(learned: Learned) -> Self {
+    pub(super) fn remembering(learned: LearnedPath) -> Self {
         Self { learned, ..Self::default() }
     }
 
     /// Steps 1 and 2: records the newest transmission that an acknowledgment delivers.
     /// `is_original` is true if the echoed timestamp precedes a retransmission.
-    pub(super) fn delivered(&mut self, newest: &Newest, is_original: bool, now: Instant) {
-        let rtt = now - newest.stamp.sent_at;
-        if newest.is_again {
+    pub(super) fn delivered(&mut self, newest: &NewestSegment, is_original: bool, now: Instant) {
+        let rtt = now - newest.snapshot.sent_at;
+        if newest.is_retransmission {
             let is_too_early = self.learned.min_rtt.get().is_some_and(|least| rtt < least);
             if is_too_early || is_original {
                 return;
@@ -85,7 +85,7 @@ impl Rack {
             self.learned.min_rtt.measured(rtt, now);
         }
         self.rtt = rtt;
-        let latest = (newest.stamp.sent_at, newest.end);
+        let latest = (newest.snapshot.sent_at, newest.end);
         if self.newest.is_none_or(|newest| latest > newest) {
             self.newest = Some(latest);
         }
@@ -128,7 +128,7 @@ impl Rack {
     }
 
     /// Returns the reordering window.
-    pub(super) fn reordering_window(&self, situation: Situation) -> Duration {
+    pub(super) fn reordering_window(&self, situation: ReorderingInputs) -> Duration {
         let is_certain =
             situation.is_recovering || situation.sacked_segments >= DUPLICATE_THRESHOLD;
         if !self.learned.has_seen_reordering && is_certain {
@@ -145,12 +145,12 @@ impl Rack {
         end: u64,
         window: Duration,
         now: Instant,
-    ) -> Judgment {
+    ) -> LossVerdict {
         if self.newest.is_none_or(|newest| (sent_at, end) >= newest) {
-            return Judgment::Open;
+            return LossVerdict::Open;
         }
         let limit = sent_at + self.rtt + window;
-        if limit <= now { Judgment::Lost } else { Judgment::Until(limit) }
+        if limit <= now { LossVerdict::Lost } else { LossVerdict::Until(limit) }
     }
 }
 
@@ -161,8 +161,11 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const OPEN: Situation =
-        Situation { srtt: Duration::from_millis(100), is_recovering: false, sacked_segments: 1 };
+    const OPEN: ReorderingInputs = ReorderingInputs {
+        srtt: Duration::from_millis(100),
+        is_recovering: false,
+        sacked_segments: 1,
+    };
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + MS * u32::try_from(millis).unwrap()
@@ -170,7 +173,8 @@ mod tests {
 
     /// Segments of 1000 bytes, one per millisecond. The one at 3000 is delivered after 100 ms.
     fn overtaken() -> (Flight, Rack) {
-        let (mut flight, mut rack) = (Flight::new(Seq(0)), Rack::default());
+        let mut flight = Flight::new(Seq(0));
+        let mut rack = Rack::default();
         (0..10).for_each(|segment| flight.sent(1000, 1, at(segment)));
         let mut delivery = Delivery::default();
         flight.sack((Seq(3000), Seq(4000)), &mut delivery, at(103));
@@ -179,13 +183,13 @@ mod tests {
         (flight, rack)
     }
 
-    fn judge(flight: &mut Flight, rack: &Rack, situation: Situation, now: u64) -> u64 {
+    fn judge(flight: &mut Flight, rack: &Rack, situation: ReorderingInputs, now: u64) -> u64 {
         let window = rack.reordering_window(situation);
         flight.judge(|sent_at, end| rack.judge(sent_at, end, window, at(now))).0
     }
 
     #[test]
-    fn what_was_overtaken_is_lost_after_a_quarter_of_the_round_trip() {
+    fn reordered_data_is_lost_after_a_quarter_of_the_round_trip() {
         let (mut flight, rack) = overtaken();
         assert_eq!(judge(&mut flight, &rack, OPEN, 103), 0);
         assert_eq!(judge(&mut flight, &rack, OPEN, 125), 1000);
@@ -196,15 +200,16 @@ mod tests {
     #[test]
     fn three_segments_above_the_hole_make_it_lost_at_once_if_nothing_was_ever_reordered() {
         let (mut flight, mut rack) = overtaken();
-        let certain = Situation { sacked_segments: 3, ..OPEN };
+        let certain = ReorderingInputs { sacked_segments: 3, ..OPEN };
         assert_eq!(judge(&mut flight.clone(), &rack, certain, 103), 3000);
         rack.reordered();
         assert_eq!(judge(&mut flight, &rack, certain, 103), 0);
     }
 
     #[test]
-    fn what_was_sent_at_one_moment_is_in_the_order_of_its_places() {
-        let (mut flight, mut rack) = (Flight::new(Seq(0)), Rack::default());
+    fn segments_sent_at_the_same_time_are_ordered_by_sequence_number() {
+        let mut flight = Flight::new(Seq(0));
+        let mut rack = Rack::default();
         (0..4).for_each(|_| flight.sent(1000, 1, at(0)));
         let mut delivery = Delivery::default();
         flight.sack((Seq(2000), Seq(3000)), &mut delivery, at(100));
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn a_retransmission_answered_faster_than_ever_was_not_what_was_answered() {
         let (mut flight, mut rack) = overtaken();
-        flight.lose_first(1000);
+        flight.mark_first_lost(1000);
         flight.sent_again(Seq(0), 1000, at(110));
         let mut delivery = Delivery::default();
         flight.acknowledge(Seq(1000), &mut delivery, at(120));

@@ -37,13 +37,13 @@ impl Range {
 pub(super) struct RangeSet {
     /// The end of each range by its start.
     ranges: BTreeMap<u64, u64>,
-    places: u64,
+    position_count: u64,
 }
 
 impl RangeSet {
     /// Returns the number of positions in the set.
-    pub(super) fn places(&self) -> u64 {
-        self.places
+    pub(super) fn position_count(&self) -> u64 {
+        self.position_count
     }
 
     /// Returns the number of ranges in the set.
@@ -53,7 +53,7 @@ impl RangeSet {
 
     pub(super) fn clear(&mut self) {
         self.ranges.clear();
-        self.places = 0;
+        self.position_count = 0;
     }
 
     /// Returns the first range.
@@ -66,21 +66,21 @@ impl RangeSet {
         self.ranges.last_key_value().map(|(start, end)| Range::new(*start, *end))
     }
 
-    /// Returns the first range that ends after `place`.
-    pub(super) fn next_after(&self, place: u64) -> Option<Range> {
+    /// Returns the first range that ends after `position`.
+    pub(super) fn next_after(&self, position: u64) -> Option<Range> {
         if self.ranges.is_empty() {
             return None;
         }
         let range = |(start, end): (&u64, &u64)| Range::new(*start, *end);
-        let before = self.ranges.range(..=place).next_back().map(range);
+        let before = self.ranges.range(..=position).next_back().map(range);
         before
-            .filter(|before| before.end > place)
-            .or_else(|| self.ranges.range(place..).next().map(range))
+            .filter(|before| before.end > position)
+            .or_else(|| self.ranges.range(position..).next().map(range))
     }
 
-    /// Returns whether `place` is in the set.
-    pub(super) fn has(&self, place: u64) -> bool {
-        self.next_after(place).is_some_and(|range| range.start <= place)
+    /// Returns whether `position` is in the set.
+    pub(super) fn has(&self, position: u64) -> bool {
+        self.next_after(position).is_some_and(|range| range.start <= position)
     }
 
     /// Returns whether all of `range` is in the set.
@@ -124,16 +124,16 @@ impl RangeSet {
                 break;
             }
             self.ranges.remove(&found.start);
-            self.places -= found.len();
+            self.position_count -= found.len();
             joined = Range::new(joined.start.min(found.start), joined.end.max(found.end));
         }
         self.ranges.insert(joined.start, joined.end);
-        self.places += joined.len();
+        self.position_count += joined.len();
     }
 
     /// Removes `range` from the set and returns how many of its positions were in it.
     pub(super) fn remove(&mut self, range: Range) -> u64 {
-        let before = self.places;
+        let before = self.position_count;
         if range.is_empty() || self.ranges.is_empty() {
             return 0;
         }
@@ -143,25 +143,25 @@ impl RangeSet {
                 break;
             }
             self.ranges.remove(&found.start);
-            self.places -= found.len();
+            self.position_count -= found.len();
             for rest in [Range::new(found.start, range.start), Range::new(range.end, found.end)] {
                 if !rest.is_empty() {
                     self.ranges.insert(rest.start, rest.end);
-                    self.places += rest.len();
+                    self.position_count += rest.len();
                 }
             }
         }
-        before - self.places
+        before - self.position_count
     }
 
-    /// Removes all positions below `place` from the set.
-    pub(super) fn remove_below(&mut self, place: u64) {
-        while let Some(first) = self.first().filter(|first| first.start < place) {
+    /// Removes all positions below `position` from the set.
+    pub(super) fn remove_below(&mut self, position: u64) {
+        while let Some(first) = self.first().filter(|first| first.start < position) {
             self.ranges.pop_first();
-            self.places -= first.len();
-            if first.end > place {
-                self.ranges.insert(place, first.end);
-                self.places += first.end - place;
+            self.position_count -= first.len();
+            if first.end > position {
+                self.ranges.insert(position, first.end);
+                self.position_count += first.end - position;
             }
         }
     }
@@ -182,20 +182,21 @@ mod tests {
     }
 
     fn any_step() -> impl Strategy<Value = Step> {
-        let place = 0..PLACES as u64;
+        let position = 0..PLACES as u64;
         prop_oneof![
-            4 => (place.clone(), 0..20_u64).prop_map(|(at, len)| Step::Insert(at, len)),
-            2 => (place.clone(), 0..20_u64).prop_map(|(at, len)| Step::Remove(at, len)),
-            1 => place.prop_map(Step::RemoveBelow),
+            4 => (position.clone(), 0..20_u64).prop_map(|(at, len)| Step::Insert(at, len)),
+            2 => (position.clone(), 0..20_u64).prop_map(|(at, len)| Step::Remove(at, len)),
+            1 => position.prop_map(Step::RemoveBelow),
         ]
     }
 
-    fn index(place: u64) -> usize {
-        usize::try_from(place).unwrap()
+    fn index(position: u64) -> usize {
+        usize::try_from(position).unwrap()
     }
 
     fn set(bits: &mut [bool; PLACES], start: u64, end: u64, value: bool) {
-        let (start, end) = (start.min(PLACES as u64), end.min(PLACES as u64));
+        let start = start.min(PLACES as u64);
+        let end = end.min(PLACES as u64);
         bits[index(start)..index(end).max(index(start))].fill(value);
     }
 
@@ -205,7 +206,8 @@ mod tests {
             steps in prop::collection::vec(any_step(), 1..60), probe in 0..PLACES as u64,
             len in 1..20_u64
         ) {
-            let (mut ranges, mut bits) = (RangeSet::default(), [false; PLACES]);
+            let mut ranges = RangeSet::default();
+            let mut bits = [false; PLACES];
             for step in steps {
                 match step {
                     Step::Insert(at, len) => {
@@ -225,7 +227,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert_eq!(ranges.places(), bits.iter().filter(|bit| **bit).count() as u64);
+            prop_assert_eq!(ranges.position_count(), bits.iter().filter(|bit| **bit).count() as u64);
             let starts = (0..PLACES).filter(|at| bits[*at] && (*at == 0 || !bits[at - 1]));
             prop_assert_eq!(ranges.ranges(), starts.count());
             prop_assert!((0..PLACES).all(|at| ranges.has(at as u64) == bits[at]));

@@ -8,8 +8,8 @@
 //! ring are a short list of ranges instead of a sequence number for each byte.
 
 use crate::meter::{Counter, Meter};
+use crate::mutants::{Mutant, is_enabled};
 use crate::packet::Packet;
-use crate::planted::{Bug, is_planted};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -96,7 +96,7 @@ pub(super) struct ReceiveBuffer {
     rest: Option<Box<Rest>>,
 }
 
-/// Bulk data and early data.
+/// Bulk data, and early data (received out of order).
 #[derive(Debug, Default)]
 struct Rest {
     pieces: VecDeque<Piece>,
@@ -111,7 +111,10 @@ struct Rest {
 impl ReceiveBuffer {
     /// Returns a buffer for `window` bytes, which is advertised in units of 1 << `shift`.
     pub(super) fn new(window: usize, shift: u8) -> Self {
-        let (typed, typed_read, readable, rest) = (Vec::new(), 0, 0, None);
+        let typed = Vec::new();
+        let typed_read = 0;
+        let readable = 0;
+        let rest = None;
         let mut buffer = Self { typed, typed_read, readable, window: 0, slack: 0, rest };
         buffer.set_window(window, shift);
         buffer
@@ -146,7 +149,7 @@ impl ReceiveBuffer {
     }
 
     /// Returns the number of bytes after the next one expected for which there is space.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free_space(&self) -> usize {
         self.capacity().saturating_sub(self.readable())
     }
 
@@ -226,7 +229,7 @@ impl ReceiveBuffer {
     /// Returns whether `len` bytes at `offset` would stay in their packet. A call of [`Self::keep`]
     /// follows.
     pub(super) fn keeps(&self, offset: usize, len: usize) -> bool {
-        offset == 0 && len >= KEPT_LEN_MIN && len <= self.room() && !self.has_early()
+        offset == 0 && len >= KEPT_LEN_MIN && len <= self.free_space() && !self.has_early()
     }
 
     /// Stores a packet that holds the next bytes in order.
@@ -238,9 +241,9 @@ impl ReceiveBuffer {
 
     /// Stores `data` at `offset`, and returns the number of bytes that became readable.
     ///
-    /// Data beyond the space is dropped; the peer will retransmit it.
+    /// Data beyond the free space is dropped; the peer will retransmit it.
     pub(super) fn put(&mut self, offset: usize, data: &[u8], meter: &mut Meter) -> usize {
-        let data = data.get(..self.room().saturating_sub(offset).min(data.len()));
+        let data = data.get(..self.free_space().saturating_sub(offset).min(data.len()));
         let Some(data) = data.filter(|data| !data.is_empty()) else { return 0 };
         let end = offset + data.len();
         if offset == 0 {
@@ -294,7 +297,7 @@ impl Rest {
         }
     }
 
-    /// Returns the number of bytes readable once the first `end` bytes are there.
+    /// Returns the number of bytes readable once the first `end` bytes have arrived.
     fn advance(&mut self, end: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start() <= end).count();
         let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end()));
@@ -317,7 +320,8 @@ impl Rest {
         all
     }
 
-    /// Adds an early range, merged with those it touches. Returns false if there are too many.
+    /// Adds an early range, merged with the ranges that it touches. Returns false if there are
+    /// `max` ranges already.
     fn keep_early(&mut self, range: Range, max: usize) -> bool {
         let first = self.early.partition_point(|other| other.end() < range.start());
         let last = self.early.partition_point(|other| other.start() <= range.end());
@@ -335,7 +339,7 @@ impl Rest {
         true
     }
 
-    /// Replaces the ring by one of `len` bytes that starts with the old content.
+    /// Replaces the ring by a ring of `len` bytes that starts with the old content.
     fn enlarge(&mut self, len: usize) {
         let first = self.head.min(self.ring.len());
         self.ring.rotate_left(first);
@@ -354,7 +358,7 @@ impl Rest {
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
-        let rest = if is_planted(Bug::LosesRingTurn) { &[] } else { rest };
+        let rest = if is_enabled(Mutant::LosesRingTurn) { &[] } else { rest };
         if let Some(room) = self.ring.get_mut(..rest.len()) {
             room.copy_from_slice(rest);
         }
@@ -399,8 +403,9 @@ mod tests {
             segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80),
             turn in 0..200_usize
         ) {
-            let (mut buffer, mut lab) = (ReceiveBuffer::new(199, 0), TestContext::default());
-            buffer.put(0, &[9; 200], &mut lab.meter);
+            let mut buffer = ReceiveBuffer::new(199, 0);
+            let mut context = TestContext::default();
+            buffer.put(0, &[9; 200], &mut context.meter);
             buffer.consume(turn, &mut Vec::new());
             buffer.consume(200, &mut Vec::new());
             let stream: Vec<u8> = (0..200).collect();
@@ -411,7 +416,7 @@ mod tests {
                 // The caller cuts off data that was received before.
                 let start = start.max(next);
                 if start < end {
-                    next += buffer.put(start - next, &stream[start..end], &mut lab.meter);
+                    next += buffer.put(start - next, &stream[start..end], &mut context.meter);
                 }
             }
             prop_assert_eq!(next, 200);
@@ -422,27 +427,30 @@ mod tests {
 
     #[test]
     fn early_data_waits_for_what_is_missing() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(99, 0), TestContext::default());
-        assert_eq!(buffer.put(3, b"def", &mut lab.meter), 0);
+        let mut buffer = ReceiveBuffer::new(99, 0);
+        let mut context = TestContext::default();
+        assert_eq!(buffer.put(3, b"def", &mut context.meter), 0);
         assert!(buffer.has_early());
-        assert_eq!(buffer.put(0, b"abc", &mut lab.meter), 6);
+        assert_eq!(buffer.put(0, b"abc", &mut context.meter), 6);
         assert_eq!(read_all(&mut buffer), b"abcdef");
     }
 
     #[test]
     fn data_beyond_the_room_is_cut_off() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(3, 0), TestContext::default());
-        assert_eq!(buffer.put(0, b"abcdef", &mut lab.meter), 4);
-        assert_eq!(buffer.put(0, b"gh", &mut lab.meter), 0);
+        let mut buffer = ReceiveBuffer::new(3, 0);
+        let mut context = TestContext::default();
+        assert_eq!(buffer.put(0, b"abcdef", &mut context.meter), 4);
+        assert_eq!(buffer.put(0, b"gh", &mut context.meter), 0);
         assert_eq!(read_all(&mut buffer), b"abcd");
     }
 
     #[test]
     fn more_ranges_than_the_limit_are_dropped_and_counted() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(9_999, 0), TestContext::default());
+        let mut buffer = ReceiveBuffer::new(9_999, 0);
+        let mut context = TestContext::default();
         for i in 1..=MAX_RANGES + 5 {
-            buffer.put(i * 2, b"x", &mut lab.meter);
+            buffer.put(i * 2, b"x", &mut context.meter);
         }
-        assert_eq!(lab.counted(Counter::TcpOutOfOrderDropped), 5);
+        assert_eq!(context.counted(Counter::TcpOutOfOrderDropped), 5);
     }
 }

@@ -82,7 +82,8 @@ impl ReceiveTuning {
         let taken = u128::from(up_to.since(self.began_up_to)) * rtt.as_nanos() / elapsed.as_nanos();
         let taken = u32::try_from(taken).unwrap_or(u32::MAX);
         let before = core::mem::replace(&mut self.taken, taken);
-        (self.began_at, self.began_up_to) = (now, up_to);
+        self.began_at = now;
+        self.began_up_to = up_to;
         let twice = taken.saturating_mul(2);
         let rise = taken.saturating_sub(before).min(before);
         let rise = u64::from(twice) * u64::from(rise) / u64::from(before.max(1));
@@ -112,7 +113,9 @@ impl Connection {
         if window >= limit || self.receive.has_early() || (!is_bulk && self.tuning.is_none()) {
             return;
         }
-        let (now, up_to, edge) = (cx.now, self.read_up_to(), self.rcv_adv);
+        let now = cx.now;
+        let up_to = self.read_up_to();
+        let edge = self.rcv_adv;
         let begin = || Box::new(ReceiveTuning::new(up_to, edge, now));
         let mut tuning = self.tuning.take().unwrap_or_else(begin);
         let rtt = self.receivers_rtt(&mut tuning, arrival, now);
@@ -145,7 +148,8 @@ impl Connection {
             tuning.round_trip.measured(echo, now);
         } else if own.is_none() && !self.rcv_nxt.is_before(tuning.window_end) {
             tuning.round_trip.measured(now - tuning.window_since, now);
-            (tuning.window_end, tuning.window_since) = (self.rcv_adv, now);
+            tuning.window_end = self.rcv_adv;
+            tuning.window_since = now;
         }
         own.into_iter().chain(tuning.round_trip.get()).min()
     }

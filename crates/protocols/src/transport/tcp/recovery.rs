@@ -23,15 +23,15 @@
 //! If nothing is missing and everything outstanding is acknowledged at once, as with the echo of
 //! each keystroke, most of these steps have no effect; `plain.rs` skips them.
 
-use super::bbr::Observation;
-use super::congestion_window::{CongestionWindow, Delivered};
+use super::bbr::BbrSample;
+use super::congestion_window::{AckSample, CongestionWindow};
 use super::flight::{Delivery, Flight, RateSample};
 use super::idle_state::IdleState;
 use super::limited_time::Limits;
 use super::pacing::{self, Pacing};
 use super::profile::Congestion;
 use super::prr::{Progress, Prr};
-use super::rack::{Rack, Situation};
+use super::rack::{Rack, ReorderingInputs};
 use super::sack::Block;
 use super::seq::Seq;
 use super::status::RecoveryStatus;
@@ -41,9 +41,10 @@ use crate::time::{Duration, Instant};
 const DUPLICATE_ACKS: u64 = 3;
 /// RFC 8985 §7.2: maximum time by which a peer delays the acknowledgment of a single segment.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// With more segments in a window, the leftover part of a segment is not worth shorter segments.
+/// Maximum number of segments in a window for which segments are shortened to fill the window
+/// evenly.
 const EVEN_SEGMENTS_MAX: u32 = 32;
-/// Minimum time before a probe: the clock tick of common hosts.
+/// Minimum timeout of a tail loss probe: the clock tick of common hosts.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// The state of loss recovery, with the names of `TCP_INFO`.
@@ -66,7 +67,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct TailProbe {
     end: u64,
-    is_again: bool,
+    is_retransmission: bool,
 }
 
 /// Evidence that a recovery was spurious.
@@ -74,7 +75,7 @@ struct TailProbe {
 struct Undo {
     /// Retransmitted bytes that the peer has not reported as duplicates.
     doubtful: u64,
-    /// Send time of the first of them.
+    /// Send time of the first of these retransmissions.
     since: Option<Instant>,
 }
 
@@ -83,9 +84,9 @@ struct Undo {
 pub(super) struct Acknowledged<'a> {
     pub(super) ack: Seq,
     pub(super) blocks: &'a [Block],
-    /// It is a duplicate as defined in RFC 5681 §2.
+    /// The acknowledgment is a duplicate as defined in RFC 5681 §2.
     pub(super) is_duplicate: bool,
-    /// Its timestamp echo precedes the first retransmission of this recovery.
+    /// The timestamp echo of the acknowledgment precedes the first retransmission of this recovery.
     pub(super) is_for_original: bool,
     pub(super) srtt: Option<Duration>,
 }
@@ -99,17 +100,17 @@ pub(super) struct Outcome {
     pub(super) undone: bool,
     pub(super) refused_blocks: u32,
     /// The peer reports duplicate data.
-    pub(super) came_twice: bool,
+    pub(super) duplicate_bytes: bool,
     pub(super) was_reordered: bool,
     pub(super) has_reneged: bool,
 }
 
 impl Outcome {
-    /// Returns whether it contains anything to count.
+    /// Returns whether the outcome contains anything to count.
     pub(super) fn is_eventful(&self) -> bool {
         let has_recovery_changed = self.began_recovery || self.undone;
-        let has_news = self.came_twice || self.was_reordered || self.has_reneged;
-        has_recovery_changed || has_news || self.refused_blocks > 0
+        let has_reports = self.duplicate_bytes || self.was_reordered || self.has_reneged;
+        has_recovery_changed || has_reports || self.refused_blocks > 0
     }
 }
 
@@ -130,7 +131,7 @@ pub(super) struct Recovery {
     undo: Option<Undo>,
     /// Duplicate acknowledgments of a peer without SACK.
     duplicates: u64,
-    /// With such a peer, duplicates at or below this position answer retransmissions.
+    /// Without SACK: duplicates at or below this position answer retransmissions.
     repaired: Option<u64>,
     tail_probe: Option<TailProbe>,
     /// Time to judge reordered data again.
@@ -149,7 +150,7 @@ pub(super) struct Recovery {
 /// A segment length that divides the maximum of outstanding bytes evenly.
 #[derive(Clone, Copy, Debug, Default)]
 struct EvenSegments {
-    /// Maximum number of outstanding bytes for which this holds.
+    /// Maximum number of outstanding bytes for which this length was computed.
     most: u32,
     /// Data bytes of each segment.
     len: u32,
@@ -184,9 +185,9 @@ impl Recovery {
         }
     }
 
-    /// Notes that a part of a segment was left over of the `most` bytes that may be outstanding. If
-    /// these are few segments of `mss` bytes, segments become slightly shorter, so that whole ones
-    /// fill it.
+    /// Notes that `most` bytes, the maximum that may be outstanding, leave a part of a segment
+    /// unused. If the maximum is only a few segments of `mss` bytes, segments become slightly
+    /// shorter, so that whole segments fill it.
     pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
         let count = most.div_ceil(mss.max(1));
         if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
@@ -206,7 +207,7 @@ impl Recovery {
     }
 
     /// Returns the state to keep while nothing is outstanding, or `None` if anything is.
-    pub(super) fn settled(&self) -> Option<IdleState> {
+    pub(super) fn idle_state(&self) -> Option<IdleState> {
         let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
         // No reduction is in progress while the phase is open.
         let is_open = self.phase == Phase::Open && self.undo.is_none();
@@ -216,7 +217,7 @@ impl Recovery {
             return None;
         }
         Some(IdleState {
-            window: self.window.settled(),
+            window: self.window.idle_state(),
             limits: self.limits,
             learned: self.rack.learned,
             delivered: self.flight.delivered(),
@@ -226,12 +227,13 @@ impl Recovery {
     }
 
     /// Restores the state returned by [`Self::idle_state`].
-    pub(super) fn resume(&mut self, settled: &IdleState) {
-        self.window.resume(settled.window);
-        self.flight.resume(settled.delivered);
-        self.rack = Rack::remembering(settled.learned);
-        (self.limits, self.rate) = (settled.limits, settled.rate);
-        self.reordering_max = settled.reordering_max;
+    pub(super) fn resume(&mut self, idle_state: &IdleState) {
+        self.window.resume(idle_state.window);
+        self.flight.resume(idle_state.delivered);
+        self.rack = Rack::remembering(idle_state.learned);
+        self.limits = idle_state.limits;
+        self.rate = idle_state.rate;
+        self.reordering_max = idle_state.reordering_max;
     }
 
     /// STATUS: returns the state of the recovery.
@@ -241,8 +243,8 @@ impl Recovery {
             phase: self.phase,
             outstanding: flight.outstanding(),
             sacked: flight.sacked(),
-            lost: flight.lost() + flight.again(),
-            retransmitted: flight.again(),
+            lost: flight.lost() + flight.retransmitted(),
+            retransmitted: flight.retransmitted(),
             delivered: flight.delivered(),
             delivery_rate: self.rate.map(|rate| rate.bytes_per_s),
             is_rate_app_limited: self.rate.is_some_and(|rate| rate.is_app_limited),
@@ -258,8 +260,8 @@ impl Recovery {
         self.flight.pipe().saturating_sub(self.left_by_duplicates())
     }
 
-    /// Returns the bytes that have left the network according to duplicates; never all, because the
-    /// first is missing.
+    /// Returns the number of bytes that have left the network according to duplicate
+    /// acknowledgments; never all outstanding bytes, because the first segment is missing.
     fn left_by_duplicates(&self) -> u64 {
         if self.duplicates == 0 {
             return 0;
@@ -287,7 +289,8 @@ impl Recovery {
     /// Returns the lost bytes to retransmit now, at most `max`.
     pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let mss = self.window.mss();
-        let (pipe, cwnd) = (self.pipe(), u64::from(self.window.cwnd()));
+        let pipe = self.pipe();
+        let cwnd = u64::from(self.window.cwnd());
         let (seq, len) = self.flight.next_lost(mss)?;
         if pipe > 0 && pipe + u64::from(len) > cwnd {
             return None;
@@ -350,36 +353,37 @@ impl Recovery {
     }
 
     /// Processes an acknowledgment of sent data.
-    pub(super) fn acknowledged(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
-        if self.is_plain(said) {
-            return self.acknowledged_plainly(said, now);
+    pub(super) fn acknowledged(&mut self, report: &Acknowledged<'_>, now: Instant) -> Outcome {
+        if self.is_plain(report) {
+            return self.acknowledged_plainly(report, now);
         }
-        self.acknowledged_in_steps(said, now)
+        self.acknowledged_in_steps(report, now)
     }
 
-    fn acknowledged_in_steps(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
+    fn acknowledged_in_steps(&mut self, report: &Acknowledged<'_>, now: Instant) -> Outcome {
         let mut outcome = Outcome::default();
         let mut delivery = Delivery::default();
         let una_before = self.flight.una();
-        let twice = self.came_twice(said);
-        let (phase, high) = (self.phase, self.high);
-        self.flight.acknowledge(said.ack, &mut delivery, now);
-        for block in said.blocks.iter().skip(usize::from(twice.is_some())) {
+        let twice = self.duplicate_bytes(report);
+        let phase = self.phase;
+        let high = self.high;
+        self.flight.acknowledge(report.ack, &mut delivery, now);
+        for block in report.blocks.iter().skip(usize::from(twice.is_some())) {
             self.flight.sack(*block, &mut delivery, now);
         }
         self.flight.blocks_taken();
-        self.count_duplicates(said, &mut delivery);
-        self.take_times(&delivery, said, &mut outcome, now);
+        self.count_duplicates(report, &mut delivery);
+        self.take_times(&delivery, report, &mut outcome, now);
         if let Some(len) = twice {
-            outcome.came_twice = true;
-            self.take_duplicate_report(len, said.ack);
+            outcome.duplicate_bytes = true;
+            self.take_duplicate_report(len, report.ack);
         }
         let has_advanced = self.flight.una() > una_before;
-        self.end_tail_probe(said, twice.is_some(), has_advanced);
-        outcome.undone = self.undo_if_mistaken(said, &delivery, has_advanced, high);
+        self.end_tail_probe(report, twice.is_some(), has_advanced);
+        outcome.undone = self.undo_if_mistaken(report, &delivery, has_advanced, high);
         self.end_recovery();
         outcome.has_reneged = has_advanced && self.flight.has_reneged();
-        let lost = self.find_losses(said, has_advanced, now);
+        let lost = self.find_losses(report, has_advanced, now);
         outcome.began_recovery = self.begin_recovery_if(lost);
         if self.window.has_model() {
             self.observe(&delivery, now);
@@ -395,7 +399,7 @@ impl Recovery {
                 self.window.set_cwnd(self.window.cwnd().max(least));
             }
         } else if !matches!(phase, Phase::Reduced | Phase::Recovery) && !outcome.undone {
-            self.grow_window(&delivery, said.srtt, now);
+            self.grow_window(&delivery, report.srtt, now);
         }
         outcome.refused_blocks = delivery.refused;
         outcome
@@ -403,19 +407,19 @@ impl Recovery {
 
     /// Returns the number of bytes reported as duplicate. RFC 2883 §4.1: the first block lies below
     /// the acknowledgment, or within the second block.
-    fn came_twice(&self, said: &Acknowledged<'_>) -> Option<u64> {
-        let (start, end) = *said.blocks.first()?;
+    fn duplicate_bytes(&self, report: &Acknowledged<'_>) -> Option<u64> {
+        let (start, end) = *report.blocks.first()?;
         let is_within = |block: &Block| !start.is_before(block.0) && !end.is_after(block.1);
-        let is_duplicate = !end.is_after(said.ack) || said.blocks.get(1).is_some_and(is_within);
+        let is_duplicate = !end.is_after(report.ack) || report.blocks.get(1).is_some_and(is_within);
         (is_duplicate && start.is_before(end)).then(|| u64::from(end.since(start)))
     }
 
-    fn count_duplicates(&mut self, said: &Acknowledged<'_>, delivery: &mut Delivery) {
+    fn count_duplicates(&mut self, report: &Acknowledged<'_>, delivery: &mut Delivery) {
         if self.has_blocks {
             return;
         }
         let mss = u64::from(self.window.mss());
-        if said.is_duplicate && self.phase != Phase::Loss {
+        if report.is_duplicate && self.phase != Phase::Loss {
             let left = self.left_by_duplicates();
             self.duplicates = self.duplicates.saturating_add(1).min(u64::from(u32::MAX));
             delivery.delivered += self.left_by_duplicates() - left;
@@ -430,7 +434,7 @@ impl Recovery {
     fn take_times(
         &mut self,
         delivery: &Delivery,
-        said: &Acknowledged<'_>,
+        report: &Acknowledged<'_>,
         outcome: &mut Outcome,
         now: Instant,
     ) {
@@ -441,12 +445,12 @@ impl Recovery {
             self.rack.reordered();
         }
         let Some(newest) = delivery.newest else { return };
-        self.rack.delivered(&newest, said.is_for_original, now);
+        self.rack.delivered(&newest, report.is_for_original, now);
         if let Some(sent_at) = delivery.last_sent_at {
             self.rack.took(now - sent_at);
         }
-        if outcome.rtt.is_none() && !newest.is_again && self.has_blocks {
-            outcome.rtt = Some(now - newest.stamp.sent_at);
+        if outcome.rtt.is_none() && !newest.is_retransmission && self.has_blocks {
+            outcome.rtt = Some(now - newest.snapshot.sent_at);
         }
         self.rate = self.flight.rate(&newest).or(self.rate);
     }
@@ -455,7 +459,8 @@ impl Recovery {
         if let Some(undo) = &mut self.undo {
             undo.doubtful = undo.doubtful.saturating_sub(len);
         }
-        let probe_end = self.tail_probe.filter(|probe| probe.is_again).map(|probe| probe.end);
+        let probe_end =
+            self.tail_probe.filter(|probe| probe.is_retransmission).map(|probe| probe.end);
         let is_of_probe = probe_end.is_some_and(|end| self.flight.seq(end) == ack);
         // Duplicates created by the network say nothing about reordering.
         let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
@@ -465,12 +470,17 @@ impl Recovery {
     }
 
     /// RFC 8985 §7.4.2: ends the tail loss probe when it is acknowledged.
-    fn end_tail_probe(&mut self, said: &Acknowledged<'_>, came_twice: bool, has_advanced: bool) {
+    fn end_tail_probe(
+        &mut self,
+        report: &Acknowledged<'_>,
+        duplicate_bytes: bool,
+        has_advanced: bool,
+    ) {
         let Some(probe) = self.tail_probe.filter(|probe| self.flight.una() >= probe.end) else {
             return;
         };
-        let both_arrived = came_twice || (!has_advanced && said.blocks.is_empty());
-        if !probe.is_again || both_arrived {
+        let both_arrived = duplicate_bytes || (!has_advanced && report.blocks.is_empty());
+        if !probe.is_retransmission || both_arrived {
             self.tail_probe = None;
         } else if self.flight.una() > probe.end {
             self.tail_probe = None;
@@ -489,26 +499,30 @@ impl Recovery {
     /// Ends a spurious recovery.
     fn undo_if_mistaken(
         &mut self,
-        said: &Acknowledged<'_>,
+        report: &Acknowledged<'_>,
         delivery: &Delivery,
         has_advanced: bool,
         high: u64,
     ) -> bool {
         let Some(undo) = self.undo else { return false };
         let all_came_twice = undo.since.is_some() && undo.doubtful == 0;
-        let is_echo =
-            has_advanced && said.is_for_original && undo.since.is_some() && !self.is_undisturbed();
+        let is_echo = has_advanced
+            && report.is_for_original
+            && undo.since.is_some()
+            && !self.is_undisturbed();
         // RFC 5682 §3.1: only the first segment was retransmitted so far, and others arrive.
         let is_late = self.phase == Phase::Loss
             && self.has_blocks
-            && delivery.newest.is_some_and(|newest| !newest.is_again && newest.end <= high);
+            && delivery
+                .newest
+                .is_some_and(|newest| !newest.is_retransmission && newest.end <= high);
         let is_mistake = match self.phase {
             Phase::Loss => all_came_twice || is_echo || is_late,
-            _ => all_came_twice || (is_echo && self.flight.again() == 0),
+            _ => all_came_twice || (is_echo && self.flight.retransmitted() == 0),
         };
         if is_mistake {
             self.window.undo();
-            self.flight.find_lost();
+            self.flight.clear_lost();
             self.leave();
         }
         is_mistake
@@ -548,20 +562,20 @@ impl Recovery {
     }
 
     /// Returns the number of bytes newly detected as lost.
-    fn find_losses(&mut self, said: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
+    fn find_losses(&mut self, report: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
         if self.has_blocks {
-            return self.judge(said.srtt, now);
+            return self.judge(report.srtt, now);
         }
         let mss = self.window.mss();
         if self.repaired.is_some_and(|repaired| self.flight.una() > repaired) {
             self.repaired = None;
         }
         match self.phase {
-            Phase::Recovery if has_advanced => self.flight.lose_first(mss),
+            Phase::Recovery if has_advanced => self.flight.mark_first_lost(mss),
             Phase::Open | Phase::Disorder | Phase::Reduced
                 if self.duplicates >= DUPLICATE_ACKS && self.repaired.is_none() =>
             {
-                self.flight.lose_first(mss)
+                self.flight.mark_first_lost(mss)
             }
             _ => 0,
         }
@@ -569,7 +583,7 @@ impl Recovery {
 
     fn judge(&mut self, srtt: Option<Duration>, now: Instant) -> u64 {
         let mss = u64::from(self.window.mss());
-        let window = self.rack.reordering_window(Situation {
+        let window = self.rack.reordering_window(ReorderingInputs {
             srtt: srtt.unwrap_or_default(),
             is_recovering: matches!(self.phase, Phase::Recovery | Phase::Loss),
             sacked_segments: self.flight.sacked().div_ceil(mss),
@@ -608,7 +622,8 @@ impl Recovery {
 
     /// Sets the window by proportional rate reduction.
     fn reduce_window(&mut self, delivered: u64, is_safe: bool) {
-        let (pipe, mss) = (self.pipe(), self.window.mss());
+        let pipe = self.pipe();
+        let mss = self.window.mss();
         if let Some(prr) = &mut self.prr {
             self.window.set_cwnd(prr.window(Progress { delivered, pipe, is_safe, mss }));
         }
@@ -616,10 +631,10 @@ impl Recovery {
 
     /// Lets the model set the window and the pacing rate.
     fn observe(&mut self, delivery: &Delivery, now: Instant) {
-        let newest = delivery.newest.filter(|newest| !newest.is_again);
-        let rate = self.window.observe(Observation {
+        let newest = delivery.newest.filter(|newest| !newest.is_retransmission);
+        let rate = self.window.observe(BbrSample {
             rate: self.rate.filter(|_| delivery.newest.is_some()),
-            rtt: newest.map(|newest| now - newest.stamp.sent_at),
+            rtt: newest.map(|newest| now - newest.snapshot.sent_at),
             delivered: self.flight.delivered(),
             newly: delivery.delivered,
             pipe: self.pipe(),
@@ -641,7 +656,7 @@ impl Recovery {
         if !self.is_limited() {
             return self.window.not_limited(now);
         }
-        self.window.grow(Delivered {
+        self.window.grow(AckSample {
             bytes: delivery.delivered,
             una: self.flight.una(),
             nxt: self.flight.nxt(),
@@ -660,7 +675,7 @@ impl Recovery {
     }
 
     /// Responds to a congestion mark of the network (RFC 3168 §6.1.2): once per round trip the
-    /// window is reduced. Returns whether it is now.
+    /// window is reduced. Returns whether the window is reduced by this mark.
     pub(super) fn marked(&mut self) -> bool {
         let is_answered = self.window.has_model() || self.flight.una() <= self.high;
         if !self.is_undisturbed() || is_answered {
@@ -671,8 +686,8 @@ impl Recovery {
         true
     }
 
-    /// Responds to an expired retransmission timeout; `is_first` is true for the first one for this
-    /// data.
+    /// Responds to an expired retransmission timeout; `is_first` is true for the first timeout of
+    /// this data.
     pub(super) fn timed_out(&mut self, is_first: bool) {
         let has_reneged = self.flight.has_reneged();
         let is_new = self.is_undisturbed() || self.flight.una() >= self.high;
@@ -686,16 +701,18 @@ impl Recovery {
             self.flight.forget_blocks();
         }
         self.window.timed_out();
-        self.flight.lose_all();
+        self.flight.mark_all_lost();
         self.phase = Phase::Loss;
         self.high = self.flight.nxt();
         self.prr = None;
         self.duplicates = 0;
-        (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
+        self.tail_probe = None;
+        self.probe_at = None;
+        self.reordering_at = None;
     }
 
     /// Returns whether nothing is missing.
-    pub(super) fn is_calm(&self) -> bool {
+    pub(super) fn has_nothing_missing(&self) -> bool {
         self.phase == Phase::Open && self.flight.lost() == 0
     }
 
@@ -708,12 +725,15 @@ impl Recovery {
         }
     }
 
-    /// Discards outstanding data, because the peer has shrunk its window over it.
+    /// Discards the outstanding data, because the peer's window has shrunk and no longer includes
+    /// it.
     pub(super) fn forget_flight(&mut self) {
         self.flight.forget_all();
         self.leave();
         self.duplicates = 0;
-        (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
+        self.tail_probe = None;
+        self.probe_at = None;
+        self.reordering_at = None;
     }
 
     /// Starts the probe timer (RFC 8985 §7.2). The timeout at `rto_at` is replaced by the probe.
@@ -765,10 +785,10 @@ impl Recovery {
         self.flight.tail(self.window.mss())
     }
 
-    /// Records that a tail loss probe was sent. `is_again` is true for a retransmission, false for
+    /// Records that a tail loss probe was sent. `is_retransmission` is true for a retransmission, false for
     /// new data.
-    pub(super) fn probed(&mut self, is_again: bool) {
-        self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_again });
+    pub(super) fn probed(&mut self, is_retransmission: bool) {
+        self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_retransmission });
     }
 }
 

@@ -8,9 +8,9 @@ use core::num::NonZeroU64;
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// RFC 6298 (5.7): the timeout of data after a lost SYN.
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
-/// RFC 6298 (2.5): the maximum, which must be at least 60 s.
+/// RFC 6298 (2.5): the maximum timeout, which must be at least 60 s.
 const MAX_RTO: Duration = Duration::from_secs(60);
-/// Longer measurements count as this.
+/// Maximum round-trip time; a longer measurement counts as this value.
 const MAX_RTT: Duration = Duration::from_secs(3600);
 
 /// Smoothed round-trip time, its variation, and the resulting timeout.
@@ -29,13 +29,14 @@ impl RttEstimator {
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
         let rto_margin_ns = nanos(rto_min);
-        let (rto_ns, retransmission) = (nanos(INITIAL_RTO), Retransmission::BacksOff);
+        let rto_ns = nanos(INITIAL_RTO);
+        let retransmission = Retransmission::BacksOff;
         Self { smoothed: None, rto_ns, backoffs: 0, rto_margin_ns, retransmission }
     }
 
     /// Sets the rule for the timeout after an unanswered retransmission.
     #[must_use]
-    pub(super) const fn with(self, retransmission: Retransmission) -> Self {
+    pub(super) const fn with_retransmission(self, retransmission: Retransmission) -> Self {
         Self { retransmission, ..self }
     }
 
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_fixed_timer_stays_what_it_was_however_often_it_runs_out() {
-        let mut rtt = RttEstimator::new(MS * 200).with(Retransmission::Fixed);
+        let mut rtt = RttEstimator::new(MS * 200).with_retransmission(Retransmission::Fixed);
         (0..40).for_each(|_| rtt.back_off());
         assert_eq!((rtt.rto(), rtt.backoffs()), (MS * 1000, 40));
     }

@@ -47,7 +47,7 @@ impl Blocks {
 /// The receiver's list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackList {
-    /// The blocks, that of the latest segment first.
+    /// The blocks; the block of the latest segment is first.
     recent: Blocks,
     duplicate: Option<Block>,
 }
@@ -65,7 +65,7 @@ impl SackList {
         self.recent = recent;
     }
 
-    /// Records that the numbers of `block` had been received before.
+    /// Records that the sequence numbers of `block` had been received before.
     pub(super) fn repeated(&mut self, block: Block) {
         self.duplicate = Some(block);
     }
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_twice_is_the_first_block(
+        fn duplicate_data_is_the_first_block(
             arrivals in prop::collection::vec(0..8_usize, 1..20), max in 3..=4_usize
         ) {
             let mut receiver = Receiver::default();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_twice_is_told_once() {
+    fn duplicate_data_is_reported_once() {
         let mut list = SackList::default();
         list.repeated(block(0, 1));
         assert_eq!(list.take(3).as_slice(), [block(0, 1)]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_blocks_are_told() {
+    fn the_number_of_reported_blocks_is_limited() {
         let mut list = SackList::default();
         (1..8).for_each(|at| list.arrived(block(2 * at, 2 * at + 1)));
         assert_eq!(list.take(3).as_slice(), [block(14, 15), block(12, 13), block(10, 11)]);

@@ -4,13 +4,13 @@
 //! A duplicate is also reported if the segment is dropped for its old timestamp (RFC 7323 §5.3).
 
 use super::arrives::Arrival;
-use super::connection::{AckOwed, Connection};
+use super::connection::{Connection, PendingAck};
 use super::header::Flags;
 use super::sack::Block;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::Counter;
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 
 impl Connection {
     /// RFC 7323 §5.3: answers an outdated segment with an acknowledgment. Data that was received
@@ -20,12 +20,13 @@ impl Connection {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
         self.note_duplicate(start, end);
-        self.ack_owed = AckOwed::Now;
+        self.pending_ack = PendingAck::Now;
     }
 
     /// Returns the first duplicate contiguous sequence of the segment's data, if there is one.
     fn duplicate_in(&self, arrival: &Arrival<'_>) -> Option<Block> {
-        let (seq, end) = (arrival.header.seq, arrival.data_end());
+        let seq = arrival.header.seq;
+        let end = arrival.data_end();
         if seq == end {
             return None;
         }
@@ -77,7 +78,7 @@ impl Connection {
         cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
         let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
         self.note_duplicate(arrival.header.seq, end);
-        let kept_from = if is_planted(Bug::TakesOldTwice) { 0 } else { old };
+        let kept_from = if is_enabled(Mutant::TakesOldTwice) { 0 } else { old };
         arrival.data = arrival.data.get(kept_from..).unwrap_or_default();
         arrival.header.seq = self.rcv_nxt;
         old > 0

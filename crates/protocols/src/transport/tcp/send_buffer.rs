@@ -1,8 +1,8 @@
 //! Data of the user that the peer has not acknowledged yet.
 //!
-//! Usually that is a ring of copied bytes. A user that provides large pieces and keeps them
-//! unchanged may share them instead: they are sent from their own memory without a copy. While any
-//! are held, a list records the order of shared pieces and bytes of the ring.
+//! Usually the data is in a ring of copied bytes. A user that provides large pieces and keeps them
+//! unchanged may share them instead: they are sent from their own memory without a copy. While
+//! shared pieces are held, a list records the order of shared pieces and bytes of the ring.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 
 /// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
 const IDLE_CAPACITY: usize = 64;
-/// Shorter pieces are copied, because gathering from many places makes sending slower.
+/// Shorter pieces are copied, because gathering from many memory regions makes sending slower.
 const SHARED_MIN: usize = 16 * 1024;
 
 /// The bytes from the first unacknowledged one on, up to a limit.
@@ -53,7 +53,7 @@ impl SendBuffer {
         Self { bytes: VecDeque::new(), limit, order: None }
     }
 
-    /// Returns the maximum number of bytes.
+    /// Returns the maximum number of bytes in the buffer.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
@@ -72,13 +72,13 @@ impl SendBuffer {
     }
 
     /// Returns the number of bytes that the user may still add.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free_space(&self) -> usize {
         self.limit.saturating_sub(self.held())
     }
 
     /// Adds as much of `data` as there is space for, and returns that length.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
-        let taken = data.len().min(self.room());
+        let taken = data.len().min(self.free_space());
         self.bytes.extend(data.get(..taken).unwrap_or_default());
         if let Some(order) = &mut self.order {
             match order.pieces.back_mut() {
@@ -93,7 +93,7 @@ impl SendBuffer {
     /// off, and returns that length.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let rest = data.get(start..).unwrap_or_default();
-        let taken = rest.len().min(self.room());
+        let taken = rest.len().min(self.free_space());
         if taken < SHARED_MIN {
             return self.put(rest);
         }
@@ -135,7 +135,8 @@ impl SendBuffer {
         }
     }
 
-    /// Returns how many of the `len` bytes from `offset` on [`Self::range`] returns.
+    /// Returns the number of bytes, of the `len` bytes from `offset` on, that [`Self::range`]
+    /// returns.
     pub(super) fn reach(&self, offset: u32, len: u32) -> u32 {
         if self.order.is_none() {
             return len;
@@ -146,7 +147,8 @@ impl SendBuffer {
 
     /// Returns `len` bytes from `offset` on, or as many of them as are in two parts.
     pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
-        let (offset, len) = (offset as usize, len as usize);
+        let offset = offset as usize;
+        let len = len as usize;
         match &self.order {
             None => range_of_ring(&self.bytes, offset, len),
             Some(order) => order.range(&self.bytes, offset, len),
@@ -157,7 +159,8 @@ impl SendBuffer {
 impl Order {
     /// Drops the first `count` bytes, and returns how many of them are in the ring.
     fn acknowledge(&mut self, count: usize) -> usize {
-        let (mut left, mut copied) = (count, 0);
+        let mut left = count;
+        let mut copied = 0;
         while left > 0 {
             let Some(piece) = self.pieces.front_mut() else { break };
             let dropped = left.min(piece.len());
@@ -182,7 +185,9 @@ impl Order {
     }
 
     fn range<'a>(&'a self, ring: &'a VecDeque<u8>, offset: usize, len: usize) -> [&'a [u8]; 2] {
-        let (mut skip, mut left, mut in_ring) = (offset, len, 0);
+        let mut skip = offset;
+        let mut left = len;
+        let mut in_ring = 0;
         let mut parts = [[].as_slice(); 2];
         let mut free = parts.iter_mut();
         for piece in &self.pieces {
@@ -213,7 +218,8 @@ impl Order {
 /// Returns `len` bytes from `offset` on, in the two parts of a ring.
 fn range_of_ring(ring: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
     let (front, back) = ring.as_slices();
-    let (start, end) = (offset, offset + len);
+    let start = offset;
+    let end = offset + len;
     let part = |slice: &'_ [u8], from: usize| -> (usize, usize) {
         let clip = |at: usize| at.saturating_sub(from).min(slice.len());
         (clip(start), clip(end))
@@ -255,7 +261,7 @@ mod tests {
         let mut buffer = SendBuffer::new(4);
         assert_eq!(buffer.put(b"abcdef"), 4);
         buffer.acknowledge(3);
-        assert_eq!((buffer.len(), buffer.room()), (1, 3));
+        assert_eq!((buffer.len(), buffer.free_space()), (1, 3));
     }
 
     /// An operation of a user or a peer on a buffer.
@@ -283,7 +289,8 @@ mod tests {
         ) {
             let data: Arc<[u8]> =
                 (0..100_000_u32).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect();
-            let (mut buffer, mut model) = (SendBuffer::new(150_000), VecDeque::new());
+            let mut buffer = SendBuffer::new(150_000);
+            let mut model = VecDeque::new();
             for call in calls {
                 match call {
                     Call::Put(len) => {

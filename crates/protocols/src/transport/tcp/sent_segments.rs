@@ -52,9 +52,9 @@ impl<T> Pieces<T> {
         *self = Self::default();
     }
 
-    /// Returns the first piece for which `is_before` is false; it is true for all pieces before
-    /// that.
-    pub(super) fn first_not(&self, is_before: impl Fn(&T) -> bool) -> Option<&T> {
+    /// Returns the first piece for which `is_before` is false. `is_before` must be true for all
+    /// earlier pieces.
+    pub(super) fn first_from(&self, is_before: impl Fn(&T) -> bool) -> Option<&T> {
         if self.first.as_ref().is_some_and(|first| !is_before(first)) {
             return self.first.as_ref();
         }
@@ -70,7 +70,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_queue(calls in prop::collection::vec(any::<bool>(), 0..100)) {
-            let (mut pieces, mut model) = (Pieces::default(), VecDeque::new());
+            let mut pieces = Pieces::default();
+            let mut model = VecDeque::new();
             for (number, is_push) in calls.into_iter().enumerate() {
                 if is_push {
                     pieces.push_back(number);
@@ -83,7 +84,7 @@ mod tests {
                 prop_assert_eq!((pieces.front(), pieces.back()), (model.front(), model.back()));
                 let half = number / 2;
                 let found = model.iter().find(|piece| **piece >= half);
-                prop_assert_eq!(pieces.first_not(|piece| *piece < half), found);
+                prop_assert_eq!(pieces.first_from(|piece| *piece < half), found);
             }
         }
     }

@@ -19,25 +19,26 @@ impl Seq {
         other.is_before(self)
     }
 
-    /// Returns how far this number lies behind `earlier`, modulo 2^32.
+    /// Returns the distance from `earlier` to this number, modulo 2^32.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Returns the later of two numbers.
+    /// Returns the later of two sequence numbers.
     #[must_use]
     pub const fn max(self, other: Self) -> Self {
         if self.is_before(other) { other } else { self }
     }
 
-    /// Returns the earlier of two numbers.
+    /// Returns the earlier of two sequence numbers.
     #[must_use]
     pub const fn min(self, other: Self) -> Self {
         if self.is_before(other) { self } else { other }
     }
 
-    /// Returns whether this number lies in the window of `len` numbers that begins at `start`.
+    /// Returns whether this number lies in the window of `len` sequence numbers that begins at
+    /// `start`.
     #[must_use]
     pub const fn is_in_window(self, start: Self, len: u32) -> bool {
         self.since(start) < len
@@ -66,7 +67,8 @@ mod tests {
 
     #[test]
     fn order_holds_across_the_wrap() {
-        let (before, after) = (Seq(0xFFFF_FFF0), Seq(0x10));
+        let before = Seq(0xFFFF_FFF0);
+        let after = Seq(0x10);
         assert!(before.is_before(after) && after.is_after(before));
         assert_eq!(after.since(before), 0x20);
         assert_eq!((before.max(after), before.min(after)), (after, before));

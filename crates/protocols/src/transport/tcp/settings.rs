@@ -1,7 +1,7 @@
 //! Settings that the user can change while a connection is open (RFC 9293 §3.9.1), and reports
 //! about destinations to the layer below.
 
-use super::connection::{AckOwed, State};
+use super::connection::{PendingAck, State};
 use super::{ConnectionId, KeepAlive, Marking, NoConnection, Tcp, UserTimeout};
 use alloc::sync::Arc;
 use core::net::IpAddr;
@@ -25,7 +25,7 @@ impl Tcp {
         if !matches!(connection.state, State::SynSent | State::SynReceived | State::Closed) {
             connection.start_keep_alive_timer();
         }
-        self.touch(id);
+        self.reschedule(id);
         Ok(())
     }
 
@@ -34,18 +34,18 @@ impl Tcp {
     /// # Errors
     ///
     /// Returns an error if the connection no longer exists.
-    pub fn set_patience(
+    pub fn set_user_timeout(
         &mut self,
         id: ConnectionId,
-        patience: UserTimeout,
+        user_timeout: UserTimeout,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
-        Arc::make_mut(&mut connection.profile).patience = patience;
-        connection.must_tell_timeout = patience.is_shared;
-        if patience.is_shared && connection.state.emits_data() {
-            connection.ack_owed = AckOwed::Now;
+        Arc::make_mut(&mut connection.profile).user_timeout = user_timeout;
+        connection.must_send_user_timeout = user_timeout.is_shared;
+        if user_timeout.is_shared && connection.state.emits_data() {
+            connection.pending_ack = PendingAck::Now;
         }
-        self.touch(id);
+        self.reschedule(id);
         Ok(())
     }
 
@@ -62,8 +62,8 @@ impl Tcp {
 
     /// Returns the next destination that R1 retransmissions have not reached. The layer below
     /// should try another route (RFC 9293 §3.8.3, MUST-20).
-    pub fn suspect(&mut self) -> Option<IpAddr> {
-        self.suspects.pop_front()
+    pub fn take_suspect_destination(&mut self) -> Option<IpAddr> {
+        self.suspect_destinations.pop_front()
     }
 
     /// Takes the peer whose acknowledgment arrived last: the route to it works (RFC 4861 §7.3.1).

@@ -1,17 +1,17 @@
 //! Several stations of one host: the local ports of each, and the test whether a segment is for a
-//! connection of this station (see [`crate::station::Stray`]).
+//! connection of this station (see [`crate::station::Misdelivered`]).
 
 use super::{Tcp, listen};
 use core::net::SocketAddr;
 
 /// The share of this station in the ports for active opens.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct PortShare {
     number: u16,
     count: u16,
 }
 
-impl Share {
+impl PortShare {
     /// All ports belong to this station.
     pub(super) const ALL: Self = Self { number: 0, count: 1 };
 
@@ -25,7 +25,7 @@ impl Tcp {
     /// `number` of `count` stations with the same addresses.
     pub fn share_ports(&mut self, number: u16, count: u16) {
         let count = count.max(1);
-        self.share = Share { number: number % count, count };
+        self.port_share = PortShare { number: number % count, count };
     }
 
     /// Returns whether a segment from `remote` to `local` is for a connection of this station, or
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn every_port_belongs_to_one_of_three_and_to_no_other() {
-        let shares = [0, 1, 2].map(|number| Share { number, count: 3 });
+        let shares = [0, 1, 2].map(|number| PortShare { number, count: 3 });
         assert!((0..=u16::MAX).all(|port| shares.iter().filter(|s| s.has(port)).count() == 1));
-        assert!((0..=u16::MAX).all(|port| Share::ALL.has(port)));
+        assert!((0..=u16::MAX).all(|port| PortShare::ALL.has(port)));
     }
 }

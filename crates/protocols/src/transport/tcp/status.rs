@@ -21,7 +21,7 @@ pub enum Event {
     Urgent,
     /// The peer has closed: no data follows the readable data.
     PeerClosed,
-    /// The connection has ended; see [`Status::ending`].
+    /// The connection has ended; see [`Status::close_reason`].
     Closed,
     /// Sent data is unanswered: R1 of [`UserTimeout`](super::UserTimeout) has passed (SHLD-9).
     Unresponsive,
@@ -45,14 +45,14 @@ impl Event {
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CloseReason {
     /// Both sides closed.
     Closed,
-    /// The user aborted it.
+    /// The user aborted the connection.
     Aborted,
-    /// The peer refused it.
+    /// The peer refused the connection.
     Refused,
-    /// The peer reset it.
+    /// The peer reset the connection.
     Reset,
     /// The peer did not answer for too long.
     TimedOut,
@@ -106,19 +106,19 @@ pub struct Statistics {
 pub struct RecoveryStatus {
     /// The phase of loss recovery.
     pub phase: Phase,
-    /// Bytes sent and not acknowledged by number.
+    /// Bytes sent and not acknowledged by the acknowledgment number.
     pub outstanding: u64,
-    /// Those of these bytes that the peer has reported as received.
+    /// Outstanding bytes that the peer has reported as received.
     pub sacked: u64,
-    /// Those of these bytes that are lost, retransmitted or not.
+    /// Outstanding bytes that are lost, retransmitted or not.
     pub lost: u64,
-    /// Those of these bytes that were retransmitted.
+    /// Outstanding bytes that were retransmitted.
     pub retransmitted: u64,
     /// Data bytes that the peer is known to have received since the connection began.
     pub delivered: u64,
     /// The latest delivery rate, in bytes per second, once measured.
     pub delivery_rate: Option<u64>,
-    /// The rate was limited by the user's data when it was measured.
+    /// The user's data limited the delivery rate when the rate was measured.
     pub is_rate_app_limited: bool,
     /// The pacing rate, in bytes per second, if data is paced.
     pub pacing_rate: Option<u64>,
@@ -140,7 +140,7 @@ pub struct Status {
     /// The state.
     pub state: State,
     /// How the connection ended, if it has.
-    pub ending: Option<Ending>,
+    pub close_reason: Option<CloseReason>,
     /// The last ICMP error about a segment, if nothing was acknowledged since. It can be forged by
     /// anyone who sees the segments, so it ends nothing (RFC 9293 §3.9.2.2, MUST-56).
     pub soft_error: Option<ErrorKind>,
@@ -148,7 +148,7 @@ pub struct Status {
     pub send_window: u32,
     /// The window that this end offers, in bytes.
     pub receive_window: u32,
-    /// The congestion control.
+    /// The congestion control algorithm.
     pub congestion: Congestion,
     /// The congestion window, in bytes.
     pub congestion_window: u32,
@@ -166,7 +166,7 @@ pub struct Status {
     pub receive_buffer: usize,
     /// The smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
-    /// Its variation.
+    /// The variation of the round-trip time.
     pub rttvar: Option<Duration>,
     /// The retransmission timeout in force.
     pub rto: Duration,

@@ -8,10 +8,10 @@
 //! +--------+-------+--------------------------+
 //! ```
 //!
-//! `minute` counts spans of 64 s, `size` is the largest of eight segment sizes that the peer's
-//! covers, and the hash is over these, both ends and the peer's initial number. An acknowledgment
-//! with a matching number is accepted for one to two spans. One guess in 2^24 matches, and opens a
-//! connection without a peer.
+//! `minute` counts spans of 64 s, `size` is the largest of eight segment sizes that does not exceed
+//! the peer's, and the hash covers these two fields, both ends and the peer's initial sequence
+//! number. An acknowledgment with a matching number is accepted for one to two spans. One guess in
+//! 2^24 matches, and opens a connection without a peer.
 //!
 //! A peer that sends timestamps echoes the local one, whose low six bits then carry the window
 //! scale and the other options that the peer offered. The hash does not cover them: forging them
@@ -37,7 +37,7 @@ pub(super) struct SynCookies {
 }
 
 const SPAN_NS: u64 = 64_000_000_000;
-/// Number of spans that the five bits distinguish.
+/// Number of time spans that the five bits of `minute` distinguish.
 const SPANS: u64 = 32;
 /// Common sizes: the floor, the defaults of both versions of IP, tunnels, Ethernet with and without
 /// options, jumbo frames.
@@ -55,7 +55,7 @@ impl SynCookies {
         Self { key }
     }
 
-    /// Returns the initial sequence number for the answer to a SYN with number `irs`.
+    /// Returns the initial sequence number for the answer to a SYN with sequence number `irs`.
     pub(super) fn make(
         &self,
         (local, remote): (SocketAddr, SocketAddr),
@@ -121,7 +121,7 @@ impl Offered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
+    use crate::rng::Rng;
     use crate::time::Duration;
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
@@ -130,15 +130,16 @@ mod tests {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
     }
 
-    fn made() -> SynCookies {
-        SynCookies::new(Key::draw(&mut Chance::from_seed(3)))
+    fn new_cookies() -> SynCookies {
+        SynCookies::new(Key::draw(&mut Rng::from_seed(3)))
     }
 
     const IRS: Seq = Seq(77);
 
     #[test]
-    fn a_cookie_is_believed_for_one_to_two_spans_and_no_longer() {
-        let (cookies, ends) = (made(), (end(23), end(4000)));
+    fn a_cookie_is_accepted_for_one_to_two_spans_and_no_longer() {
+        let cookies = new_cookies();
+        let ends = (end(23), end(4000));
         let begin = Instant::from_nanos(1_000_000_000_000);
         let cookie = cookies.make(ends, IRS, 1460, begin);
         let after = |secs| cookies.check(ends, IRS, cookie, begin + Duration::from_secs(secs));
@@ -148,19 +149,22 @@ mod tests {
 
     #[test]
     fn a_cookie_is_for_its_own_ends_and_its_own_number_only() {
-        let (cookies, ends, now) = (made(), (end(23), end(4000)), Instant::ZERO);
+        let cookies = new_cookies();
+        let ends = (end(23), end(4000));
+        let now = Instant::ZERO;
         let cookie = cookies.make(ends, IRS, 1460, now);
         assert_eq!(cookies.check((end(23), end(4001)), IRS, cookie, now), None);
         assert_eq!(cookies.check((end(24), end(4000)), IRS, cookie, now), None);
         assert_eq!(cookies.check(ends, IRS + 1, cookie, now), None);
-        let other = SynCookies::new(Key::draw(&mut Chance::from_seed(4)));
+        let other = SynCookies::new(Key::draw(&mut Rng::from_seed(4)));
         assert_eq!(other.check(ends, IRS, cookie, now), None, "another run has another key");
     }
 
     #[test]
-    fn guesses_are_not_believed() {
-        let (cookies, ends) = (made(), (end(23), end(4000)));
-        let mut dice = Chance::from_seed(5);
+    fn guesses_are_not_accepted() {
+        let cookies = new_cookies();
+        let ends = (end(23), end(4000));
+        let mut dice = Rng::from_seed(5);
         let hits = (0..100_000)
             .filter(|_| cookies.check(ends, IRS, Seq(dice.next_u32()), Instant::ZERO).is_some())
             .count();
@@ -170,7 +174,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_size_is_kept_or_rounded_down(mss in 64_u16.., now: u64, irs: u32) {
-            let (cookies, ends, now) = (made(), (end(23), end(4000)), Instant::from_nanos(now));
+            let cookies = new_cookies();
+            let ends = (end(23), end(4000));
+            let now = Instant::from_nanos(now);
             let cookie = cookies.make(ends, Seq(irs), mss, now);
             let kept = cookies.check(ends, Seq(irs), cookie, now).unwrap();
             prop_assert!(kept <= mss && (kept == 8940 || mss < kept * 9));

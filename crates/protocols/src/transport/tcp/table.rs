@@ -6,7 +6,7 @@ use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
 use super::limited_time::Limit;
-use super::listen::Place;
+use super::listen::LocalEnd;
 use super::status::Event;
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
@@ -22,16 +22,16 @@ use siphasher::sip::SipHasher13;
 /// outstanding.
 const BUSY_MAX: usize = 64;
 /// Number of connections whose exact deadline is checked before the host is woken.
-const LOOKS_MAX: usize = 4;
+const DEADLINE_CHECKS_MAX: usize = 4;
 /// Time for which a window must have been zero before its connection may be evicted.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
-pub(super) type Ends = (SocketAddr, SocketAddr);
+pub(super) type AddressPair = (SocketAddr, SocketAddr);
 
 /// Returns whether both identify the same connection. Other fields of a socket address (flow,
 /// scope) are ignored.
-fn are_same(one: Ends, other: Ends) -> bool {
+fn are_same(one: AddressPair, other: AddressPair) -> bool {
     let is_same = |one: SocketAddr, other: SocketAddr| match (one, other) {
         (SocketAddr::V4(one), SocketAddr::V4(other)) => one == other,
         (SocketAddr::V6(one), SocketAddr::V6(other)) => {
@@ -43,7 +43,7 @@ fn are_same(one: Ends, other: Ends) -> bool {
 }
 
 /// Hashes the ends with a key, so that an attacker cannot find collisions.
-fn hash(key: &SipHasher13, (local, remote): Ends) -> u64 {
+fn hash(key: &SipHasher13, (local, remote): AddressPair) -> u64 {
     let mut state = *key;
     state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
     for end in [local, remote] {
@@ -55,7 +55,7 @@ fn hash(key: &SipHasher13, (local, remote): Ends) -> u64 {
     state.finish()
 }
 
-fn ends_in(slots: &[Slot], index: u32) -> Option<Ends> {
+fn ends_in(slots: &[Slot], index: u32) -> Option<AddressPair> {
     let connection = slots.get(index as usize)?.connection.as_ref()?;
     Some((connection.ends.local, connection.ends.remote))
 }
@@ -64,46 +64,47 @@ fn ends_in(slots: &[Slot], index: u32) -> Option<Ends> {
 struct Slot {
     generation: u32,
     connection: Option<Connection>,
-    /// The user has released it: it is deleted when it has ended.
+    /// The user has released the connection: it is deleted when it has ended.
     is_released: bool,
     is_on_output: bool,
-    /// It is on the output list, and its timers are kept up to date there too.
+    /// Output has stopped while the connection is on the output list, so its timers are kept up to
+    /// date there too.
     is_held_up: bool,
-    is_on_news: bool,
-    /// It is among those that keep their recovery state.
+    is_in_event_queue: bool,
+    /// The connection is among those that keep their full recovery state.
     is_busy: bool,
-    /// Its position among those in TIME-WAIT.
+    /// Position of the connection among those in TIME-WAIT.
     time_wait_place: Option<NonZeroU64>,
-    /// Its position among those whose peer has a zero window.
+    /// Position of the connection among those whose peer has a zero window.
     starved_place: Option<NonZeroU64>,
     deadline: Option<Instant>,
-    /// The listener that created it, until it is established.
-    half_open_on: Option<Place>,
+    /// The listener that created the connection, until the connection is established.
+    half_open_on: Option<LocalEnd>,
 }
 
 impl Slot {
     /// Returns whether an established connection is on exactly the right lists, which is the usual
     /// case because it has already been processed since the last output.
-    fn stands_right(&self, connection: &Connection) -> bool {
+    fn is_on_right_lists(&self, connection: &Connection) -> bool {
         let is_plain = connection.state == State::Established && self.half_open_on.is_none();
-        let is_told = connection.news == 0 || self.is_on_news;
+        let has_reported_all = connection.pending_events == 0 || self.is_in_event_queue;
         let is_timed = self.deadline.is_some() && !self.is_held_up;
         let has_window = connection.timers.probing_since.is_none();
         let has_no_place = self.starved_place.is_none() && self.time_wait_place.is_none();
-        is_plain && is_told && is_timed && has_window && has_no_place && self.is_on_output
+        is_plain && has_reported_all && is_timed && has_window && has_no_place && self.is_on_output
     }
 }
 
 /// Connections in the order in which they entered a condition. One that leaves the condition is
 /// removed.
 #[derive(Debug, Default)]
-struct Seniority {
+struct AgeOrder {
     by_place: BTreeMap<NonZeroU64, u32>,
     /// The last position assigned.
     last: u64,
 }
 
-impl Seniority {
+impl AgeOrder {
     /// Adds or removes the connection in slot `index`, whose position is `place`.
     #[inline]
     fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
@@ -138,21 +139,21 @@ pub(super) struct Table {
     by_ends: HashTable<u32>,
     key: SipHasher13,
     /// The connection of the last segment, which is usually also that of the next one.
-    last_found: Option<(Ends, u32)>,
+    last_found: Option<(AddressPair, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
-    /// Number of connections at the front of that list that are marked as held up.
+    /// Number of connections at the front of the output list that are marked as held up.
     held_up: usize,
     /// Whether output has stopped before everything was sent.
     is_output_stopped: bool,
     /// Connections that have sent and keep the full recovery state, the oldest first.
     busy: VecDeque<u32>,
-    news: VecDeque<u32>,
+    pending_events: VecDeque<u32>,
     /// Packets whose data was read or is discarded. They are returned to the pool at output.
     pub(super) spent: Vec<Packet>,
-    in_time_wait: Seniority,
+    in_time_wait: AgeOrder,
     /// Connections whose peer has a zero window.
-    starved: Seniority,
+    starved: AgeOrder,
     /// Bytes by which all buffers together have grown.
     growth: usize,
     /// When to check a connection: not later than its own deadline. A deadline that moves later, as
@@ -174,10 +175,10 @@ impl Table {
             held_up: 0,
             is_output_stopped: false,
             busy: VecDeque::new(),
-            news: VecDeque::new(),
+            pending_events: VecDeque::new(),
             spent: Vec::new(),
-            in_time_wait: Seniority::default(),
-            starved: Seniority::default(),
+            in_time_wait: AgeOrder::default(),
+            starved: AgeOrder::default(),
             growth: 0,
             deadlines: BTreeSet::new(),
         }
@@ -238,11 +239,11 @@ impl Table {
         self.in_time_wait.by_place.len() + self.starved.by_place.len()
     }
 
-    pub(super) fn holds(&self, ends: Ends) -> bool {
+    pub(super) fn holds(&self, ends: AddressPair) -> bool {
         self.index_of(ends).is_some()
     }
 
-    fn index_of(&self, ends: Ends) -> Option<u32> {
+    fn index_of(&self, ends: AddressPair) -> Option<u32> {
         let is_it = |index: &u32| ends_in(&self.slots, *index).is_some_and(|it| are_same(it, ends));
         self.by_ends.find(hash(&self.key, ends), is_it).copied()
     }
@@ -251,7 +252,7 @@ impl Table {
     pub(super) fn insert(
         &mut self,
         connection: Connection,
-        half_open_on: Option<Place>,
+        half_open_on: Option<LocalEnd>,
     ) -> Option<ConnectionId> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -266,13 +267,14 @@ impl Table {
         slot.is_released = false;
         slot.half_open_on = half_open_on;
         let id = ConnectionId { slot: index, generation: slot.generation };
-        let (slots, key) = (&self.slots, &self.key);
+        let slots = &self.slots;
+        let key = &self.key;
         let hash_of = |index: &u32| ends_in(slots, *index).map_or(0, |ends| hash(key, ends));
         self.by_ends.insert_unique(hash(key, ends), index, hash_of);
         Some(id)
     }
 
-    pub(super) fn find(&mut self, ends: Ends) -> Option<(ConnectionId, &mut Connection)> {
+    pub(super) fn find(&mut self, ends: AddressPair) -> Option<(ConnectionId, &mut Connection)> {
         let index = match &self.last_found {
             Some((known, index)) if are_same(*known, ends) => *index,
             _ => {
@@ -320,10 +322,10 @@ impl Table {
 
     /// Updates the lists after any change of a connection. Returns its listener if it is no longer
     /// half-open.
-    pub(super) fn touch(&mut self, id: ConnectionId) -> Option<Place> {
+    pub(super) fn reschedule(&mut self, id: ConnectionId) -> Option<LocalEnd> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let connection = slot.connection.as_ref()?;
-        if slot.stands_right(connection) {
+        if slot.is_on_right_lists(connection) {
             return None;
         }
         let is_half_open = connection.state == State::SynReceived;
@@ -331,9 +333,9 @@ impl Table {
         let is_closed = connection.state == State::Closed;
         // The user does not know of a connection that was never established.
         slot.is_released |= is_closed && left.is_some() && !connection.is_early;
-        if connection.news != 0 && !slot.is_released && !slot.is_on_news {
-            slot.is_on_news = true;
-            self.news.push_back(id.slot);
+        if connection.pending_events != 0 && !slot.is_released && !slot.is_in_event_queue {
+            slot.is_in_event_queue = true;
+            self.pending_events.push_back(id.slot);
         }
         let is_in_time_wait = connection.state == State::TimeWait;
         self.in_time_wait.update(&mut slot.time_wait_place, id.slot, is_in_time_wait);
@@ -351,8 +353,8 @@ impl Table {
         {
             connection.wait_for_output();
         }
-        // Timers are updated at output anyway. Until then the ones from when it entered the list
-        // are used, unless it is unknown when output continues.
+        // Timers are updated at output anyway. Until then the timers from when the connection
+        // entered the output list are used, unless it is unknown when output continues.
         if !is_on_output || slot.is_held_up || slot.deadline.is_none() {
             self.schedule(id.slot);
         }
@@ -378,7 +380,7 @@ impl Table {
     }
 
     /// Removes an ended connection from the lookup, so that its ends can be reused, and deletes it
-    /// if the user will not ask for it.
+    /// if the user has released it.
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
@@ -408,7 +410,7 @@ impl Table {
             if soonest.is_some_and(|soonest| soonest <= *planned) {
                 break;
             }
-            if looks == LOOKS_MAX {
+            if looks == DEADLINE_CHECKS_MAX {
                 return Some(*planned);
             }
             let slot = self.slots.get(*index as usize);
@@ -456,7 +458,8 @@ impl Table {
     }
 
     /// Calls `take` for the connections with output, in order, and returns its first result. `take`
-    /// also reports whether that was all; connections without further output leave the list.
+    /// also reports whether the connection has no further output; such a connection leaves the
+    /// list.
     pub(super) fn next_output<T>(
         &mut self,
         mut take: impl FnMut(&mut Connection) -> Option<(T, bool)>,
@@ -484,7 +487,8 @@ impl Table {
     }
 
     /// Updates the timers of the connections that wait for output, which has stopped and may never
-    /// continue. Each is checked once while it is on the list, and then whenever it changes.
+    /// continue. Each connection is checked once while it is on the output list, and then whenever
+    /// it changes.
     pub(super) fn output_stopped(&mut self) {
         self.is_output_stopped = true;
         // Everything sent since was sent by the first connection.
@@ -508,8 +512,8 @@ impl Table {
         self.schedule(index);
     }
 
-    /// Adds a connection that has sent to the busy ones. If there are too many, the oldest one
-    /// settles, or if it cannot, becomes the newest.
+    /// Adds a connection that has sent data to the busy connections. If there are too many, the
+    /// oldest busy connection reduces its recovery state, or becomes the newest if it cannot do so.
     fn note_busy(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
@@ -522,7 +526,7 @@ impl Table {
         }
         let Some(oldest) = self.busy.pop_front() else { return };
         let Some(slot) = self.slots.get_mut(oldest as usize) else { return };
-        slot.is_busy = !slot.connection.as_mut().is_none_or(Connection::settle);
+        slot.is_busy = !slot.connection.as_mut().is_none_or(Connection::enter_idle);
         if slot.is_busy {
             self.busy.push_back(oldest);
         }
@@ -530,14 +534,14 @@ impl Table {
 
     /// Returns the next event of any connection.
     pub(super) fn next_event(&mut self) -> Option<(ConnectionId, Event)> {
-        while let Some(index) = self.news.front().copied() {
+        while let Some(index) = self.pending_events.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             let id = ConnectionId { slot: index, generation: slot.generation };
             if let Some(event) = slot.connection.as_mut().and_then(Connection::next_event) {
                 return Some((id, event));
             }
-            slot.is_on_news = false;
-            self.news.pop_front();
+            slot.is_in_event_queue = false;
+            self.pending_events.pop_front();
         }
         None
     }

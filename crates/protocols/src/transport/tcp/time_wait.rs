@@ -2,8 +2,8 @@
 //! MAY-2; RFC 6191 §2).
 //!
 //! The SYN must not be an old duplicate. Timestamps are the best evidence. Without them the SYN's
-//! number must be after all numbers of the old connection. Nothing else ends TIME-WAIT early (RFC
-//! 1337, attack row 42).
+//! sequence number must be after all sequence numbers of the old connection. Nothing else ends
+//! TIME-WAIT early (RFC 1337, attack row 42).
 
 use super::connection::{Connection, State};
 use super::header::{Flags, Header};
@@ -11,7 +11,7 @@ use super::header::{Flags, Header};
 impl Connection {
     /// Returns whether this connection is in TIME-WAIT and `syn` may replace it, given whether its
     /// listener uses timestamps.
-    pub(super) fn gives_way_to(&self, syn: &Header, uses_timestamps: bool) -> bool {
+    pub(super) fn can_be_replaced_by(&self, syn: &Header, uses_timestamps: bool) -> bool {
         let is_request = syn.flags.has(Flags::SYN)
             && !syn.flags.has(Flags::ACK)
             && !syn.flags.has(Flags::RST)

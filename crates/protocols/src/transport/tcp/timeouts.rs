@@ -1,16 +1,17 @@
 //! TIMEOUTS (RFC 9293 §3.10.8), and the durations of the timers.
 
-use super::connection::{AckOwed, Connection, State};
+use super::connection::{Connection, PendingAck, State};
 use super::keep_alive::{self, Verdict};
-use super::status::{Ending, Event};
+use super::status::{CloseReason, Event};
 use super::user_timeout::Limit;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 
-/// How long a released connection may wait for the peer's FIN or for its window. RFC 9293 sets no
-/// limit; without one a vanished peer would hold the connection indefinitely (attack row 34).
+/// How long a released connection may wait for the peer's FIN, or for the peer's window to open.
+/// RFC 9293 sets no limit; without one a vanished peer would hold the connection indefinitely
+/// (attack row 34).
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
@@ -36,7 +37,8 @@ pub(super) struct Timers {
     pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
     pub(super) keep_alive: Option<Instant>,
-    /// When the last keep-alive probe was scheduled, and the number since the peer was heard.
+    /// When the last keep-alive probe was scheduled, and the number of probes since the peer was
+    /// last heard.
     pub(super) probed: (Instant, u32),
     /// When pacing allows the next data.
     pub(super) pace: Option<Instant>,
@@ -45,13 +47,13 @@ pub(super) struct Timers {
 impl Connection {
     /// Returns when [`Self::timeout`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let delayed_ack = match self.ack_owed {
-            AckOwed::By(deadline) => Some(deadline),
-            AckOwed::Nothing | AckOwed::Now => None,
+        let delayed_ack = match self.pending_ack {
+            PendingAck::By(deadline) => Some(deadline),
+            PendingAck::Nothing | PendingAck::Now => None,
         };
         let timers = &self.timers;
         let recovery = self.recovery_deadline();
-        // It is called several times per segment, so it avoids a branch per timer.
+        // This function is called several times per segment, so it avoids a branch per timer.
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
@@ -70,12 +72,12 @@ impl Connection {
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
         let is_due = |timer: Option<Instant>| timer.is_some_and(|at| at <= now);
-        if matches!(self.ack_owed, AckOwed::By(deadline) if deadline <= cx.now) {
+        if matches!(self.pending_ack, PendingAck::By(deadline) if deadline <= cx.now) {
             cx.meter.count(Counter::TcpDelayedAckTimeouts);
-            self.ack_owed = AckOwed::Now;
+            self.pending_ack = PendingAck::Now;
         }
         if is_due(self.timers.time_wait) {
-            self.end(Ending::Closed);
+            self.end(CloseReason::Closed);
         }
         if is_due(self.timers.released) {
             self.released_timeout(cx);
@@ -118,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether there is something to send, of which nothing has been sent.
+    /// Returns whether data or a FIN waits to be sent, and none of it has been sent.
     fn has_only_unsent(&self) -> bool {
         self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
     }
@@ -127,7 +129,7 @@ impl Connection {
     fn give_up(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpGivenUp);
         let is_unreachable = self.soft_error.is_some();
-        self.end(if is_unreachable { Ending::Unreachable } else { Ending::TimedOut });
+        self.end(if is_unreachable { CloseReason::Unreachable } else { CloseReason::TimedOut });
     }
 
     /// Limits how long a released connection waits for the peer's FIN.
@@ -155,13 +157,14 @@ impl Connection {
         let since = self.timers.probing_since.unwrap_or(cx.now);
         // MUST-37: a zero window is probed indefinitely, but only if the peer answers the probes,
         // and only while the user has not released the connection.
-        let (silent, shut) = (cx.now - self.heard_at.max(since), cx.now - since);
+        let silent = cx.now - self.last_received_at.max(since);
+        let shut = cx.now - since;
         let limit = self.give_up_limit().time;
-        let is_too_long = self.profile.patience.r2.is_some() && shut >= limit;
+        let is_too_long = self.profile.user_timeout.r2.is_some() && shut >= limit;
         if silent >= limit || is_too_long || (self.is_released && shut >= GIVE_UP_RELEASED_AFTER) {
             return self.give_up(cx);
         }
-        self.must_probe = !is_planted(Bug::ForgetsPersist);
+        self.must_probe = !is_enabled(Mutant::ForgetsPersist);
         let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
         if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
             // The timer is restarted when the probe is sent, which may never happen.
@@ -197,8 +200,8 @@ impl Connection {
         if cx.now - since >= limit.time && timeouts >= limit.timeouts {
             return self.give_up(cx);
         }
-        if timeouts + 1 == self.profile.patience.r1 {
-            self.tell(Event::Unresponsive);
+        if timeouts + 1 == self.profile.user_timeout.r1 {
+            self.push_event(Event::Unresponsive);
             self.suspects_route = true;
         }
         if core::mem::replace(&mut self.timers.is_held_up, true) {
@@ -215,7 +218,7 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
-            if is_planted(Bug::ForgetsSyn) {
+            if is_enabled(Mutant::ForgetsSyn) {
                 return;
             }
             // Early data on the answer is retransmitted after the SYN.
@@ -241,15 +244,15 @@ impl Connection {
     /// Returns R2 (RFC 9293 §3.8.3), for a SYN or for data.
     fn give_up_limit(&self) -> Limit {
         match self.state {
-            State::SynSent | State::SynReceived => self.profile.patience.limit_of_syn(),
-            _ => self.profile.patience.limit(self.peer_timeout),
+            State::SynSent | State::SynReceived => self.profile.user_timeout.limit_of_syn(),
+            _ => self.profile.user_timeout.limit(self.peer_timeout),
         }
     }
 
     /// Starts, moves or stops the keep-alive timer, as the profile says.
     pub(super) fn start_keep_alive_timer(&mut self) {
         let idle = self.profile.keep_alive.map(|policy| policy.idle);
-        self.timers.keep_alive = idle.map(|idle| self.heard_at + idle);
+        self.timers.keep_alive = idle.map(|idle| self.last_received_at + idle);
         self.timers.probed.1 = 0;
     }
 
@@ -266,8 +269,8 @@ impl Connection {
             return;
         }
         let (probed_at, unanswered) = self.timers.probed;
-        let unanswered = if self.heard_at > probed_at { 0 } else { unanswered };
-        match keep_alive::decide(&policy, self.heard_at, probed_at, unanswered, cx.now) {
+        let unanswered = if self.last_received_at > probed_at { 0 } else { unanswered };
+        match keep_alive::decide(&policy, self.last_received_at, probed_at, unanswered, cx.now) {
             Verdict::Wait(until) => self.timers.keep_alive = Some(until),
             Verdict::Probe(until) => {
                 self.timers.probed = (cx.now, unanswered + 1);
@@ -282,7 +285,7 @@ impl Connection {
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
         let end = self.retransmission_end(now);
-        let stops = is_planted(Bug::StopsRetransmitting)
+        let stops = is_enabled(Mutant::StopsRetransmitting)
             && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
         self.timers.retransmit = (is_outstanding && !stops).then_some(end);
     }
@@ -290,9 +293,9 @@ impl Connection {
     /// Returns when a retransmission timer that starts now expires.
     fn retransmission_end(&self, now: Instant) -> Instant {
         let rto = self.rtt.rto();
-        let end = now + if is_planted(Bug::WaitsTooLong) { rto * 10 } else { rto };
+        let end = now + if is_enabled(Mutant::WaitsTooLong) { rto * 10 } else { rto };
         // A timeout set by the user is kept exactly.
-        let limit = self.profile.patience.r2.and(self.timers.retransmitting);
+        let limit = self.profile.user_timeout.r2.and(self.timers.retransmitting);
         limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
     }
 
@@ -302,7 +305,7 @@ impl Connection {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
             let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
             let end = now + wait.min(MAX_PERSIST);
-            let limit = self.profile.patience.r2.and(self.timers.probing_since);
+            let limit = self.profile.user_timeout.r2.and(self.timers.probing_since);
             let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
             self.timers.persist = Some(end);
             if core::mem::take(&mut self.timers.is_held_up) {

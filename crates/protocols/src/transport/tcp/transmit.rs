@@ -5,14 +5,14 @@
 //! run, and makes as few segments as possible to send everything that is pending (TM-233 §3.3).
 //! Echo, acknowledgment and window therefore share one segment.
 
-use super::connection::{AckOwed, Connection, State, Timed};
+use super::connection::{Connection, PendingAck, State, TimedSyn};
 use super::header::{Flags, Header, Options};
 use super::limited_time::Limit;
 use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
-use crate::planted::{Bug, is_planted};
+use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Instant, Stamp};
 
 /// A segment to be sent: its header, and the location of its data in the send buffer.
@@ -44,8 +44,8 @@ impl Plan {
 }
 
 impl Connection {
-    /// Returns the next segment; call until `None`. It may be longer than the peer's maximum, with
-    /// at most `super_segment_max` data bytes: the device cuts it.
+    /// Returns the next segment; call until `None`. The segment may be longer than the peer's
+    /// maximum, with at most `super_segment_max` data bytes: the device then cuts it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             if let Some(plan) = self.plan_syn() {
@@ -68,8 +68,8 @@ impl Connection {
         plan.map(|plan| self.seal(self.within_reach(plan), cx))
     }
 
-    /// Returns whether [`Self::transmit`] would return `None`, and records the same limit as it
-    /// would.
+    /// Returns whether [`Self::transmit`] would return `None`, and records the same limit of the
+    /// sender as that call.
     ///
     /// The answer to a keystroke is one segment. Planning a second one that does not exist would
     /// cost as much as making the first.
@@ -77,7 +77,7 @@ impl Connection {
         let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
         let is_asked = self.must_probe_tail || self.must_probe || self.must_keep_alive;
         let is_missing = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
-        let is_owed = self.ack_owed == AckOwed::Now;
+        let is_owed = self.pending_ack == PendingAck::Now;
         if !is_at_end || is_asked || is_missing || is_owed || self.must_abort {
             return false;
         }
@@ -87,14 +87,14 @@ impl Connection {
         true
     }
 
-    /// Shortens a plan to the number of pieces of the send buffer that a segment can gather.
+    /// Shortens a plan to the data that a segment can gather from the pieces of the send buffer.
     fn within_reach(&self, plan: Plan) -> Plan {
         let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
 
     fn plan_syn(&self) -> Option<Plan> {
-        let is_due = self.snd_nxt == self.iss || self.ack_owed == AckOwed::Now;
+        let is_due = self.snd_nxt == self.iss || self.pending_ack == PendingAck::Now;
         let len = self.syn_data_len();
         is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
@@ -119,10 +119,10 @@ impl Connection {
         Some(self.plan_again(seq, len))
     }
 
-    /// Plans `len` numbers from `seq` on, of which the last may be that of the FIN.
+    /// Plans `len` sequence numbers from `seq` on; the last one may be that of the FIN.
     fn plan_again(&self, seq: Seq, len: u32) -> Plan {
         let held = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > held && !is_planted(Bug::ForgetsFin);
+        let fin = self.is_closing && len > held && !is_enabled(Mutant::ForgetsFin);
         Plan { seq, len: len.min(held), syn: false, fin }
     }
 
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        let stops = is_planted(Bug::StopsAtPeerClose) && self.state == State::CloseWait;
+        let stops = is_enabled(Mutant::StopsAtPeerClose) && self.state == State::CloseWait;
         let may_emit = (self.state.emits_data() && !stops) || self.is_open_early();
         if !may_emit || self.snd_nxt == self.snd_end() {
             self.note_limit(0, 0, cx.now);
@@ -157,7 +157,7 @@ impl Connection {
         self.restart_after_idle(cx);
         let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
         let window = self.snd_wnd.saturating_sub(self.outstanding());
-        let window = if is_planted(Bug::IgnoresWindow) { u32::MAX } else { window };
+        let window = if is_enabled(Mutant::IgnoresWindow) { u32::MAX } else { window };
         let usable = window.min(self.recovery().allowance());
         if let Some(len) = self.path_probe_of(unsent.min(usable), cx) {
             return Some(Plan { seq: self.snd_nxt, len, syn: false, fin: false });
@@ -208,12 +208,12 @@ impl Connection {
         self.timers.pace.is_none()
     }
 
-    /// Records why no more data is sent, with `unsent` bytes left and `window` bytes of the peer's
-    /// window.
+    /// Records why no more data is sent while `unsent` bytes wait and `window` bytes of the peer's
+    /// window are free.
     fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
         let limit = match (unsent > 0, self.outstanding() > 0) {
             (false, false) => Limit::Idle,
-            (false, true) if self.send.room() == 0 => Limit::SendBuffer,
+            (false, true) if self.send.free_space() == 0 => Limit::SendBuffer,
             (false, true) => Limit::Application,
             (true, _) => self.limit_of(unsent.min(self.data_mss()), window),
         };
@@ -225,7 +225,8 @@ impl Connection {
         }
     }
 
-    /// Returns the limit that delays the `next` bytes, with `window` bytes of the peer's window.
+    /// Returns the limit that prevents sending `next` more bytes while `window` bytes of the peer's
+    /// window are free.
     fn limit_of(&self, next: u32, window: u32) -> Limit {
         let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
         match () {
@@ -238,9 +239,10 @@ impl Connection {
     /// Notes that a part of a segment is left over of the peer's window, of which `window` bytes
     /// are free, or of the send buffer, of which `unsent` bytes are not sent.
     fn note_rest(&mut self, unsent: u32, window: u32) {
-        let (mss, most) = (self.data_mss(), self.most_out());
+        let mss = self.data_mss();
+        let most = self.outstanding_max();
         let is_rest_of_window = window > 0 && window < mss && unsent > window;
-        let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.room() == 0;
+        let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.free_space() == 0;
         let is_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
         let full = self.snd_mss;
         if let Some(recovery) = self.recovery.as_mut().filter(|_| is_rest) {
@@ -248,8 +250,8 @@ impl Connection {
         }
     }
 
-    /// Limits `len` to one segment, or to whole segments for a super-segment: a short last one is
-    /// sent or delayed as if it were alone.
+    /// Limits `len` to one segment, or to whole segments for a super-segment: a short last segment
+    /// is sent or delayed separately.
     fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
         let mss = self.data_mss();
         if len <= mss {
@@ -257,7 +259,7 @@ impl Connection {
         }
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
         // A device that cuts would report the reduced window in every segment.
-        let is_single = is_urgent || self.ecn.owes_reduced;
+        let is_single = is_urgent || self.ecn.must_send_cwr;
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let whole = len.min(segments * mss);
         let may_end_short = whole == unsent && !self.profile.nagle;
@@ -319,13 +321,14 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_owed = self.ack_owed == AckOwed::Now;
+        let is_owed = self.pending_ack == PendingAck::Now;
         is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
     }
 
-    /// Returns the sequence number for a segment without data. SND.NXT of the RFC is the highest
-    /// number sent, even during a retransmission. The peer, however, accepts no number beyond its
-    /// window, where that of a window probe is, or any if the window has shrunk.
+    /// Returns the sequence number for a segment without data: SND.NXT, but at most the right edge
+    /// of the peer's window, because the peer rejects sequence numbers beyond the edge. SND.NXT is
+    /// the end of the data sent, even during a retransmission. It is beyond the edge after a window
+    /// probe, and may be if the window has shrunk.
     pub(super) fn acceptable_seq(&self) -> Seq {
         // The SYN precedes any window.
         let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
@@ -337,7 +340,7 @@ impl Connection {
     fn window_field(&self) -> u32 {
         let offer = self.window_to_offer();
         let up = offer.div_ceil(1 << self.rcv_shift);
-        let has_place = (up << self.rcv_shift) as usize <= self.receive.room();
+        let has_place = (up << self.rcv_shift) as usize <= self.receive.free_space();
         if has_place { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
     }
 
@@ -352,9 +355,10 @@ impl Connection {
         };
         let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
-        // A long cookie leaves no space for it; later segments carry it.
-        let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
-        self.must_tell_timeout |= self.profile.patience.is_shared && user_timeout.is_none();
+        // A long cookie leaves no space for the user timeout option; later segments carry it.
+        let user_timeout = self.profile.user_timeout.option().filter(|_| fast_open.is_none());
+        self.must_send_user_timeout |=
+            self.profile.user_timeout.is_shared && user_timeout.is_none();
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv_shift),
@@ -376,7 +380,7 @@ impl Connection {
             options,
         };
         if is_answer {
-            self.ack_owed = AckOwed::Nothing;
+            self.pending_ack = PendingAck::Nothing;
             self.last_ack_sent = self.rcv_nxt;
         }
         if plan.len > 0 {
@@ -400,8 +404,8 @@ impl Connection {
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
         let window = self.window_field();
-        let told = self.rcv_nxt + (window << self.rcv_shift);
-        self.rcv_adv = self.rcv_adv.max(told);
+        let right_edge = self.rcv_nxt + (window << self.rcv_shift);
+        self.rcv_adv = self.rcv_adv.max(right_edge);
         // RFC 3168 §6.1.6: a window probe MUST NOT be marked, because its loss is not detected.
         let is_probe = self.snd_wnd == 0;
         let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
@@ -423,7 +427,7 @@ impl Connection {
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
-        let is_beside = is_planted(Bug::RepeatsBesidePlace) && !is_new && plan.len > 0;
+        let is_beside = is_enabled(Mutant::RepeatsBesidePlace) && !is_new && plan.len > 0;
         let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
@@ -433,7 +437,7 @@ impl Connection {
     }
 
     fn acknowledged_hole(&self) -> u32 {
-        u32::from(is_planted(Bug::AcknowledgesHole) && self.receive.has_early())
+        u32::from(is_enabled(Mutant::AcknowledgesHole) && self.receive.has_early())
     }
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
@@ -451,7 +455,7 @@ impl Connection {
         if self.ecn.echoes {
             flags = flags.with(Flags::ECE);
         }
-        if is_new && core::mem::take(&mut self.ecn.owes_reduced) {
+        if is_new && core::mem::take(&mut self.ecn.must_send_cwr) {
             flags = flags.with(Flags::CWR);
         }
         flags
@@ -461,9 +465,9 @@ impl Connection {
     /// every segment are sent where they take no space from the data.
     fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
         let mut options = self.options(cx.now);
-        if self.must_tell_timeout && !has_blocks && len + 4 <= self.snd_mss {
-            self.must_tell_timeout = false;
-            options.user_timeout = self.profile.patience.option();
+        if self.must_send_user_timeout && !has_blocks && len + 4 <= self.snd_mss {
+            self.must_send_user_timeout = false;
+            options.user_timeout = self.profile.user_timeout.option();
         }
         options
     }
@@ -479,29 +483,31 @@ impl Connection {
         if plan.seg_len() == 0 {
             cx.meter.count(Counter::TcpPureAcksOut);
             self.statistics.pure_acks_out += 1;
-        } else if self.ack_owed != AckOwed::Nothing {
+        } else if self.pending_ack != PendingAck::Nothing {
             cx.meter.count(Counter::TcpPiggybackedAcks);
             self.statistics.piggybacked_acks += 1;
         }
-        self.ack_owed = if self.duplicate_acks_owed > 0 { AckOwed::Now } else { AckOwed::Nothing };
-        self.duplicate_acks_owed = self.duplicate_acks_owed.saturating_sub(1);
+        self.pending_ack =
+            if self.pending_duplicate_acks > 0 { PendingAck::Now } else { PendingAck::Nothing };
+        self.pending_duplicate_acks = self.pending_duplicate_acks.saturating_sub(1);
         self.unacknowledged = 0;
         self.last_ack_sent = self.rcv_nxt;
     }
 
     /// Advances the send variables after the segment and starts its timers.
     fn sent(&mut self, plan: Plan, cx: &mut Cx<'_>) {
-        let (len, end) = (plan.seg_len(), plan.seq + plan.seg_len());
-        let is_again = len > 0 && plan.seq.is_before(self.snd_max);
+        let len = plan.seg_len();
+        let end = plan.seq + plan.seg_len();
+        let is_retransmission = len > 0 && plan.seq.is_before(self.snd_max);
         self.statistics.segments_out += 1;
-        if is_again {
+        if is_retransmission {
             let segments = u64::from(len.div_ceil(self.snd_mss));
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
             self.path_sent_again(plan.seq, end, cx.now);
             self.timed = None;
         } else if plan.syn {
-            self.timed = Some(Timed { end, sent_at: cx.now });
+            self.timed = Some(TimedSyn { end, sent_at: cx.now });
         }
         if plan.len > 0 {
             cx.meter.record_value(Quantity::SegmentBytesOut, u64::from(plan.len));
@@ -523,12 +529,12 @@ impl Connection {
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        let is_late = (is_again || was_held_up) && is_first_unacknowledged;
+        let is_late = (is_retransmission || was_held_up) && is_first_unacknowledged;
         if self.timers.retransmit.is_none() || plan.syn || is_late {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {
-            self.recovery().probed(is_again);
+            self.recovery().probed(is_retransmission);
         }
         if let Some(recovery) = &mut self.recovery {
             recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);

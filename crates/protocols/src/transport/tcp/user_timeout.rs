@@ -59,9 +59,9 @@ const R2_SYN_MIN: Duration = Duration::from_secs(180);
 /// The condition for giving up a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// This time has passed since the first timeout.
+    /// Minimum time since the first timeout.
     pub(super) time: Duration,
-    /// At least this number of timeouts has occurred.
+    /// Minimum number of timeouts.
     pub(super) timeouts: u32,
 }
 
@@ -85,9 +85,9 @@ impl UserTimeout {
     }
 }
 
-/// RFC 5482 §3.1: minimum, regardless of the peer's value.
+/// RFC 5482 §3.1: minimum user timeout, regardless of the peer's value.
 const LOWER_LIMIT: Duration = Duration::from_secs(100);
-/// Maximum, unless the local user sets a higher value.
+/// Maximum user timeout, unless the local user sets a higher value.
 const UPPER_LIMIT: Duration = Duration::from_secs(3600);
 /// The granularity bit: minutes instead of seconds.
 const MINUTES: u16 = 0x8000;
@@ -96,8 +96,8 @@ const VALUE_MAX: u64 = 0x7FFF;
 impl Connection {
     /// Records the user timeout advertised by the peer, which may change at any time.
     pub(super) fn note_user_timeout(&mut self, header: &Header) {
-        let told = header.options.user_timeout.and_then(decode);
-        self.peer_timeout = told.or(self.peer_timeout);
+        let received = header.options.user_timeout.and_then(decode);
+        self.peer_timeout = received.or(self.peer_timeout);
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_timeout_is_told_in_seconds_or_rounded_up_to_minutes() {
+    fn a_timeout_is_sent_in_seconds_or_rounded_up_to_minutes() {
         assert_eq!(encode(Duration::from_millis(1500)), 2);
         assert_eq!(encode(Duration::from_secs(32_767)), 0x7FFF);
         assert_eq!(encode(Duration::from_secs(32_768)), 0x8000 + 547);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_neither_sent_nor_believed() {
+    fn zero_is_neither_sent_nor_accepted() {
         assert_eq!(encode(Duration::ZERO), 1);
         assert_eq!((decode(0), decode(MINUTES)), (None, None));
     }
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_read_again(secs in 1..2_000_000_u64) {
+        fn emitted_values_are_parsed_back(secs in 1..2_000_000_u64) {
             let read = decode(encode(Duration::from_secs(secs))).unwrap();
             prop_assert!(read >= Duration::from_secs(secs.min(0x7FFF * 60)));
             prop_assert!(read.as_secs() < secs + 60);

@@ -25,7 +25,7 @@ use core::num::NonZeroU16;
 
 /// Maximum number of datagrams sent as one, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
 const SEGMENTS_MAX: usize = 64;
-/// Data bytes of the longest IPv4 datagram; one of IPv6 could have 20 more.
+/// Data bytes of the longest IPv4 datagram; an IPv6 datagram could carry 20 more.
 const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 
 /// The first entry in the queue of a socket, in place.
@@ -33,7 +33,7 @@ const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 pub struct Waiting<'a> {
     /// The remote source.
     pub source: SocketAddr,
-    /// The address that it was sent to: a local one, or that of a group.
+    /// Destination address of the datagram: a local address or that of a multicast group.
     pub destination: IpAddr,
     /// The data of one datagram, or of several that arrived as one packet.
     pub data: &'a [u8],
@@ -68,7 +68,8 @@ impl Udp {
     pub fn waiting(&self, socket: SocketId) -> Option<Waiting<'_>> {
         let socket = self.sockets.iter().find(|s| s.id == socket)?;
         let (Ends { source, destination }, packet) = socket.waiting.front()?;
-        let (source, destination) = (*source, *destination);
+        let source = *source;
+        let destination = *destination;
         let segment_size = packet.offload.segment_size;
         Some(Waiting { source, destination, data: packet.data(), segment_size })
     }
@@ -94,7 +95,8 @@ impl Udp {
     }
 
     /// Returns the number of bytes, in datagrams of `size` bytes, that can be sent to `destination`
-    /// as one packet: 0 if the device cuts none, or a datagram is too long for the path.
+    /// as one packet: 0 if the device does not cut super-datagrams, or if a datagram is too long
+    /// for the path.
     pub(crate) fn super_datagram_max(
         &self,
         size: NonZeroU16,
@@ -105,7 +107,7 @@ impl Udp {
         let size = usize::from(size.get());
         let datagram_len = size + HEADER_LEN + ip_header_len(destination);
         let has_room = datagram_len <= usize::from(internet.mtu_to(destination, cx.now));
-        if !self.lower.cuts_datagrams || !has_room {
+        if !self.lower.uso || !has_room {
             return 0;
         }
         size * SEGMENTS_MAX.min(DATA_MAX / size)

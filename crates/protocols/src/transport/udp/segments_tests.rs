@@ -26,7 +26,7 @@ fn super_datagram(host: &mut Host, data: &[u8], segment_size: u16) -> Datagram {
 
 fn bound(host: &mut Host, takes_segments: bool) -> (Udp, SocketId) {
     let mut udp = Udp::new(Limits { datagrams: 100, ..Limits::default() });
-    let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+    let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
     udp.set_takes_segments(socket, takes_segments);
     (udp, socket)
 }
@@ -52,14 +52,14 @@ fn pattern(len: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_came_as_one_is_received_in_datagrams_of_its_size(
+    fn a_super_datagram_is_received_in_datagrams_of_its_size(
         len in 1..4000_usize, size in 50..2000_u16, takes_segments: bool
     ) {
         let mut host = roomy();
         let (mut udp, socket) = bound(&mut host, takes_segments);
         let data = pattern(len);
         let datagram = super_datagram(&mut host, &data, size);
-        prop_assert!(udp.receive(datagram, &mut host.pool, &mut host.lab.cx()).is_none());
+        prop_assert!(udp.receive(datagram, &mut host.pool, &mut host.context.cx()).is_none());
         let expected: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         prop_assert_eq!(host.counted(Counter::UdpIn), expected.len() as u64);
         prop_assert_eq!(in_place(&mut udp, socket, &mut host.pool), expected);
@@ -79,7 +79,7 @@ proptest! {
         let mut datagram = host.receive(&bytes).unwrap();
         datagram.packet.offload.segment_size = size;
         datagram.packet.offload.checksum = ChecksumState::Verified;
-        udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+        udp.receive(datagram, &mut host.pool, &mut host.context.cx());
         for count in dropped {
             udp.drop_first(socket, count, &mut host.pool);
         }
@@ -93,7 +93,7 @@ fn a_socket_that_takes_segments_has_them_in_the_packet_that_they_came_in() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, true);
     let datagram = super_datagram(&mut host, &pattern(250), 100);
-    udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+    udp.receive(datagram, &mut host.pool, &mut host.context.cx());
     udp.drop_first(socket, 1, &mut host.pool);
     let (_, packet) = udp.receive_from(socket).unwrap();
     assert_eq!((packet.offload.segment_size, packet.data()), (100, &pattern(250)[100..]));
@@ -102,14 +102,14 @@ fn a_socket_that_takes_segments_has_them_in_the_packet_that_they_came_in() {
 }
 
 #[test]
-fn one_that_nobody_has_vouched_for_is_dropped_with_or_without_a_checksum() {
+fn an_unverified_offer_is_dropped_with_or_without_a_checksum() {
     for checksum in [0, 0x1234_u16] {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host, true);
         let mut datagram = super_datagram(&mut host, &pattern(250), 100);
         datagram.packet.data_mut()[6..8].copy_from_slice(&checksum.to_be_bytes());
         datagram.packet.offload.checksum = ChecksumState::InPacket;
-        udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+        udp.receive(datagram, &mut host.pool, &mut host.context.cx());
         assert_eq!(udp.waiting(socket), None);
         assert_eq!((host.counted(Counter::UdpErrors), host.pool.lent()), (1, 0));
     }
@@ -119,9 +119,9 @@ fn one_that_nobody_has_vouched_for_is_dropped_with_or_without_a_checksum() {
 fn a_full_queue_turns_away_the_rest_of_what_is_taken_apart() {
     let mut host = Host::default();
     let mut udp = Udp::default();
-    let socket = udp.bind(PORT, &mut host.lab.cx()).unwrap();
+    let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
     let datagram = super_datagram(&mut host, &pattern(1000), 100);
-    udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+    udp.receive(datagram, &mut host.pool, &mut host.context.cx());
     assert_eq!((host.counted(Counter::UdpIn), host.counted(Counter::UdpQueueFull)), (8, 2));
     assert_eq!(in_place(&mut udp, socket, &mut host.pool).concat(), pattern(800));
     assert_eq!(host.pool.lent(), 0);
@@ -132,9 +132,10 @@ fn a_segment_size_of_one_byte_takes_no_more_than_its_share_of_the_packets() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, false);
     let datagram = super_datagram(&mut host, &pattern(1000), 1);
-    udp.receive(datagram, &mut host.pool, &mut host.lab.cx());
+    udp.receive(datagram, &mut host.pool, &mut host.context.cx());
     assert!(!host.pool.is_scarce());
-    let (taken, lost) = (host.counted(Counter::UdpIn), host.counted(Counter::UdpQueueFull));
+    let taken = host.counted(Counter::UdpIn);
+    let lost = host.counted(Counter::UdpQueueFull);
     assert_eq!(taken + lost, 1000);
     assert_eq!(in_place(&mut udp, socket, &mut host.pool).len() as u64, taken);
 }
@@ -143,10 +144,10 @@ fn a_segment_size_of_one_byte_takes_no_more_than_its_share_of_the_packets() {
 fn a_device_that_finishes_checksums_is_left_that_of_a_single_datagram() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, false);
-    udp.set_lower_level(LowerLevel { finishes_checksums: true, ..LowerLevel::default() });
+    udp.set_lower_level(LowerLevel { checksum_offload: true, ..LowerLevel::default() });
     let packet = host.packet(b"left to the device");
-    let Host { internet, pool, lab } = &mut host;
+    let Host { internet, pool, context } = &mut host;
     let to = (THEIRS, FROM).into();
-    let sent = udp.send(socket, packet, to, internet, pool, &mut lab.cx()).unwrap().unwrap();
+    let sent = udp.send(socket, packet, to, internet, pool, &mut context.cx()).unwrap().unwrap();
     assert_eq!(sent.checksum_left(), Some((20, 6)));
 }

@@ -7,85 +7,86 @@
 //! are lost.
 
 use super::observed::{Aborted, FileSession};
-use super::{data, waits};
-use crate::figures::{count, duration};
-use crate::verdict::cause::{Cause, Kind, Whole};
+use super::{data, reply_delays};
+use crate::format::{count, duration};
+use crate::verdict::cause::{Cause, Kind, Operation};
 
 /// Returns the reason why the measurement ended, if a transfer did not complete.
 pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     let Aborted { transfer, why } = session.aborted.as_ref()?;
     let is_connected = transfer.connected_ns.is_some();
     let moved = transfer.arrivals.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-    let those = session.transfers.iter().filter(|one| one.direction == transfer.direction);
-    let passed = those.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
+    let candidates = session.transfers.iter().filter(|one| one.direction == transfer.direction);
+    let passed = candidates.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
     let is_hole = is_connected && moved == 0;
     let is_lossy = || {
-        waits::trip_ns(session).and_then(|trip| data::of_path(session, trip)) == Some(Kind::Loss)
+        reply_delays::trip_ns(session).and_then(|trip| data::of_path(session, trip))
+            == Some(Kind::Loss)
     };
-    let (kind, subject, advice) = match (is_hole, passed) {
-        (true, Some(passed)) => (Kind::PathMtuBlackHole, "A path MTU black hole", hole(passed.bytes)),
+    let after = format!("{why}, after {} bytes", count(moved));
+    let (kind, subject, evidence, remedy) = match (is_hole, passed) {
+        (true, Some(passed)) => {
+            let (evidence, remedy) = hole(passed.bytes);
+            (Kind::PathMtuBlackHole, "A path MTU black hole", evidence, remedy)
+        }
         (true, None) => (
             Kind::PathMtuBlackHole,
             "Either a path MTU black hole or a server program that hangs",
-            "the data connection was established and replies came, but no data; to tell them apart, \
-             ask for a file of a few bytes, which passes a black hole, or lower the MTU here (ip link \
-             set dev ... mtu 1000) and measure again"
-                .to_owned(),
+            "the data connection was established and replies arrived, but no data".to_owned(),
+            ". To tell them apart, request a file of a few bytes, which passes a black hole, or \
+             lower the MTU here (ip link set dev ... mtu 1000) and measure again",
         ),
         (false, _) if !is_connected => (
             Kind::Unknown,
             "Either a firewall in front of the data port or packet loss",
-            format!("{why}; to tell them apart, measure again: a firewall blocks each transfer"),
+            why.clone(),
+            ". To tell them apart, measure again: a firewall blocks each transfer",
         ),
         (false, _) if data::has_losses(transfer) => (
             Kind::Loss,
             "Packet loss",
-            format!(
-                "{why}, after {} bytes, and segments were lost before: look for what loses packets on \
-                 the path",
-                count(moved)
-            ),
+            format!("{after}, and segments were lost before"),
+            ". Find the link that loses packets",
         ),
         // The loss of the last segments of a flight leaves no trace.
         (false, _) if is_lossy() => (
             Kind::Unknown,
             "Either packet loss or a server program that stopped",
-            format!(
-                "{why}, after {} bytes, and other transfers lost packets; to tell them apart, measure \
-                 again: packets are lost at other places each time",
-                count(moved)
-            ),
+            format!("{after}, and other transfers lost packets"),
+            ". To tell them apart, measure again: packet loss stops each transfer at another point",
         ),
         (false, _) => (
             Kind::Unknown,
             "An unknown cause",
-            format!(
-                "{why}, after {} bytes; look at the server's log and at its load, and measure again",
-                count(moved)
-            ),
+            after,
+            "; check the server's log and its load, and measure again",
         ),
     };
     Some(Cause {
         kind,
-        of: Whole::Transfer,
+        operation: Operation::Transfer,
         cost_ns: transfer.total_ns,
         gain_ns: transfer.total_ns,
         total_ns: transfer.total_ns,
         subject: subject.to_owned(),
         advice: format!(
-            "{advice}; the transfer was given up after {}",
+            "{evidence}; the transfer was aborted after {}{remedy}",
             duration(transfer.total_ns)
         ),
     })
 }
 
-fn hole(passed: u64) -> String {
-    format!(
-        "a transfer of {} bytes passed in short packets, and of a longer one nothing came after the \
-         data connection was established: let ICMP (destination unreachable, packet too big) through, \
-         or lower the MTU to what the path carries",
+/// Returns the evidence and the remedy for a path MTU black hole, if a transfer of `passed` bytes
+/// in short packets completed.
+fn hole(passed: u64) -> (String, &'static str) {
+    let evidence = format!(
+        "a transfer of {} bytes in short packets completed, but a longer one brought no packets \
+         after the data connection was established",
         count(passed)
-    )
+    );
+    let remedy = ". Allow ICMP (destination unreachable, packet too big), or lower the MTU to the \
+                  size that the path carries";
+    (evidence, remedy)
 }
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn where_short_transfers_pass_long_packets_vanish() {
+    fn short_transfers_that_pass_show_a_black_hole_for_long_packets() {
         let found = cause(&session(&[1_024], 0)).unwrap();
         assert_eq!(found.kind, Kind::PathMtuBlackHole);
         assert!(found.sentence().starts_with("A path MTU black hole costs 8.00 s"), "{found:?}");
@@ -126,11 +127,16 @@ mod tests {
         let found = cause(&blocked).unwrap();
         assert_eq!(found.kind, Kind::Unknown);
         assert!(found.subject.starts_with("Either a firewall in front of the data port or"));
-        assert!(found.advice.starts_with("nothing came in time; to tell them apart"), "{found:?}");
+        assert!(
+            found
+                .advice
+                .ends_with(". To tell them apart, measure again: a firewall blocks each transfer"),
+            "{found:?}"
+        );
     }
 
     #[test]
-    fn where_nothing_has_passed_the_server_is_possible_as_well() {
+    fn without_any_data_the_server_is_possible_as_well() {
         let found = cause(&session(&[], 0)).unwrap();
         assert!(found.subject.starts_with("Either a path MTU black hole or"), "{found:?}");
     }

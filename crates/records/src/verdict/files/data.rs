@@ -1,16 +1,16 @@
 //! Causes of waiting between the first and the last byte of a transfer.
 //!
-//! The causes are tested in order: first those that TCP counts (loss, reordering, a full window),
-//! then those visible in the shape of the data. If another cause has the same symptoms, it is
-//! reported as only possible.
+//! The causes are tested in order: first the causes that TCP counts (loss, reordering, a full
+//! window), then the causes visible in the shape of the data. If two causes have the same symptoms,
+//! the reported cause is described as only possible.
 
 use super::ftp_transfer::View;
 use super::limits;
 use super::observed::{Exchange, FileSession, FileTransfer};
 use super::policer;
+use super::reply_delays;
 use super::shape::{Shape, alike_percent, per_period};
-use super::waits;
-use crate::figures::{count, duration, rate};
+use crate::format::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
@@ -50,8 +50,8 @@ pub(super) fn has_losses(transfer: &FileTransfer) -> bool {
     lost(transfer) > 0
 }
 
-/// Fewer duplicates may be occasional spurious retransmissions.
-const FEWEST_DUPLICATES: u64 = 3;
+/// Minimum number of duplicates; fewer may be occasional spurious retransmissions.
+const MIN_DUPLICATES: u64 = 3;
 /// If at least this fraction of the retransmitted segments were duplicates, nothing was lost.
 const NEEDLESS_ONE_IN: u64 = 2;
 /// If at least this fraction of the out-of-order segments were duplicates, late segments were
@@ -61,17 +61,17 @@ const LATE_ONE_IN: u64 = 40;
 /// Returns whether packets of the session were reordered: retransmitted segments had not been lost.
 pub(super) fn is_disordered(session: &FileSession) -> bool {
     let sum = |of: fn(&FileTransfer) -> Option<u64>, direction| {
-        let those = session.transfers.iter().filter(|one| one.direction == direction);
-        those.filter_map(of).fold(0_u64, u64::saturating_add)
+        let candidates = session.transfers.iter().filter(|one| one.direction == direction);
+        candidates.filter_map(of).fold(0_u64, u64::saturating_add)
     };
     let again = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
     let needless = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
     let overtaken = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
     let late = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
     let twice = sum(|one| one.duplicates_in, Direction::Incoming);
-    let is_sent_twice = needless >= FEWEST_DUPLICATES && needless * NEEDLESS_ONE_IN >= again;
-    let is_overtaken = overtaken >= FEWEST_DUPLICATES && overtaken >= again;
-    let came_twice = twice >= FEWEST_DUPLICATES && twice.saturating_mul(LATE_ONE_IN) >= late;
+    let is_sent_twice = needless >= MIN_DUPLICATES && needless * NEEDLESS_ONE_IN >= again;
+    let is_overtaken = overtaken >= MIN_DUPLICATES && overtaken >= again;
+    let came_twice = twice >= MIN_DUPLICATES && twice.saturating_mul(LATE_ONE_IN) >= late;
     is_sent_twice || is_overtaken || (late > 0 && came_twice)
 }
 
@@ -79,31 +79,31 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
 /// processor; above it, it may be a retransmission, which Linux sends after 200 ms at the earliest.
 const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
 /// Fewer late replies may be coincidence.
-const FEWEST_DELAYED: usize = 3;
+const MIN_DELAYED: usize = 3;
 /// Minimum percentage of late replies with about the same delay.
 const DELAYED_ALIKE_PERCENT: u64 = 75;
 
 /// Returns the commands before the one that starts the transfer.
-fn before_moving(exchanges: &[Exchange]) -> &[Exchange] {
+fn preliminary_exchanges(exchanges: &[Exchange]) -> &[Exchange] {
     exchanges.split_last().map_or(&[], |(_, before)| before)
 }
 
 /// Returns whether the path delays some packets by about the same time, in a session in which data
 /// arrived out of order. At most every second reply may be late, replies to several commands must
-/// be late, and one of these commands must be answered in time elsewhere. A slow server is slow
-/// each time.
+/// be late, and one of these commands must be answered in time at another place in the session: a
+/// slow server would be slow each time.
 fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
     if !session.transfers.iter().any(is_late) {
         return false;
     }
     // The reply to the command that starts the transfer waits for the data connection.
-    let of_transfers = session.transfers.iter().map(|one| before_moving(&one.exchanges));
+    let of_transfers = session.transfers.iter().map(|one| preliminary_exchanges(&one.exchanges));
     let all = of_transfers.chain([session.login.as_slice()]);
     let late: Vec<(&str, u64)> = all
         .flat_map(|exchanges| {
             let verbs = exchanges.iter().map(|one| one.verb.as_str());
-            verbs.zip(waits::each_late_ns(exchanges, trip))
+            verbs.zip(reply_delays::delays_ns(exchanges, trip))
         })
         .collect();
     let delayed: Vec<(&str, u64)> =
@@ -115,15 +115,15 @@ fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let is_now_and_then = delayed.iter().any(|(verb, _)| is_in_time(verb));
     let times: Vec<u64> = delayed.iter().map(|(_, ns)| *ns).collect();
     let is_alike = alike_percent(&times).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
-    let is_minority = delayed.len() >= FEWEST_DELAYED && delayed.len() * 2 <= late.len();
+    let is_minority = delayed.len() >= MIN_DELAYED && delayed.len() * 2 <= late.len();
     is_of_several && is_now_and_then && is_alike && is_minority
 }
 
-/// Longer transfers fill the queue in front of the slowest link, and lose packets when it
-/// overflows.
+/// Maximum size of a short transfer, bytes. Longer transfers fill the queue in front of the slowest
+/// link, and lose packets when the queue overflows.
 const SHORT_BYTES: u64 = 262_144;
-/// This many short transfers with losses are not coincidence.
-const FEWEST_LOSSY: usize = 2;
+/// Minimum number of short transfers with losses that exclude coincidence.
+const MIN_LOSSY: usize = 2;
 
 /// Returns the impairment of the path that affects the whole session, if it loses or delays many
 /// packets even where no link is full.
@@ -137,7 +137,7 @@ pub(super) fn of_path(session: &FileSession, trip: u64) -> Option<Kind> {
         let full_ns = shape.span_ns.saturating_mul(limits::FULL_PERCENT) / 100;
         shape.line_ns() < full_ns
     });
-    (lossy.count() >= FEWEST_LOSSY).then_some(Kind::Loss)
+    (lossy.count() >= MIN_LOSSY).then_some(Kind::Loss)
 }
 
 fn disorder(view: &View<'_>) -> Option<Cause> {
@@ -149,15 +149,16 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
         return Some(cause);
     }
     let seen = match is_disordered(view.session) {
-        true => "what was sent again had not been lost",
-        false => "replies to several commands came late by as much, and others in time",
+        true => "the retransmitted data had not been lost",
+        false => "some replies were late by about the same time, and others were not",
     };
     let advice = format!(
-        "{} segments met others out of order, and {seen}: look for links in parallel that packets use by \
-         turns, and for wireless retransmission",
+        "{} segments were out of order, and {seen}. Check for parallel links that carry packets in \
+         turn, and for wireless links that repeat frames",
         count(late)
     );
-    let replies = waits::each_late_ns(before_moving(&view.transfer.exchanges), view.trip);
+    let replies =
+        reply_delays::delays_ns(preliminary_exchanges(&view.transfer.exchanges), view.trip);
     let delayed = replies.into_iter().filter(|ns| DELAYED_NS.contains(ns));
     let replies_ns = delayed.fold(0_u64, u64::saturating_add);
     let ns = view.excess_ns().saturating_add(replies_ns);
@@ -188,32 +189,33 @@ fn loss(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let longest_ns = shape.pauses.iter().map(|pause| pause.ns).max().unwrap_or(0);
     let what = match view.transfer.direction {
-        Direction::Incoming => "segments waited for one that was lost and sent again",
-        Direction::Outgoing => "segments were lost and sent again",
+        Direction::Incoming => "segments waited for the retransmission of a lost one",
+        Direction::Outgoing => "segments were lost and retransmitted",
     };
-    let seen =
-        format!("{} {what}, and the longest silence takes {}", count(lost), duration(longest_ns));
+    let seen = format!("{} {what}, with gaps of up to {}", count(lost), duration(longest_ns));
     let is_busy = shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(BUSY_PERCENT);
     let queue = match (is_busy, shape.line_bps) {
         (true, Some(line_bps)) => format!(
-            "; between them packets follow each other at {}, so a short queue in front of that link \
-             explains the loss as well",
+            "; packets otherwise arrive at {}, so a short queue at that link also explains the \
+             loss",
             rate(line_bps)
         ),
         _ => String::new(),
     };
-    let advice = format!("{seen}: look at the errors of the links and at their queues{queue}");
+    let advice = format!(
+        "{seen}{queue}. Check the links of the path for errors, and for buffers that are too small"
+    );
     Some(view.cause(Kind::Loss, (ns, ns), "Packet loss", advice))
 }
 
 /// Minimum evenness of the data behind a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
-/// Data that passes a full bucket is this many times faster than the rest.
-const FASTER: u64 = 3;
+/// Minimum ratio of the rate of data that passes a full token bucket to the rate of the rest.
+const FULL_BUCKET_RATE_FACTOR: u64 = 3;
 /// Minimum number of segments that show a rate.
-pub(super) const FEWEST_SEGMENTS: u64 = 5;
+pub(super) const MIN_SEGMENTS: u64 = 5;
 /// Minimum time that the faster part must save, ns; less can be due to a late reader.
-const LEAST_SAVED_NS: u64 = 25_000_000;
+const MIN_SAVED_NS: u64 = 25_000_000;
 
 /// A token bucket: the bytes that passed at once, and the rate after them.
 struct Bucket {
@@ -222,18 +224,23 @@ struct Bucket {
 }
 
 /// If this many segments pass at once, the link is not slow.
-const FEWEST_AT_ONCE: u64 = 2;
+const MIN_AT_ONCE: u64 = 2;
 
 /// Requirements on a smaller transfer to show a rate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Least {
+pub(super) struct RateRequirements {
     pub(super) segments: u64,
-    /// Time saved by being faster than the rest, ns.
+    /// Time saved because the transfer was faster than `line_bps`, ns.
     pub(super) saved_ns: u64,
 }
 
-/// Returns the size of the largest smaller transfer that was much faster than `line_bps`, in bytes.
-pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Option<u64> {
+/// Returns the size in bytes of the largest transfer that is smaller than the transfer of `view`
+/// and was much faster than `line_bps`.
+pub(super) fn passed_before(
+    view: &View<'_>,
+    line_bps: u64,
+    least: RateRequirements,
+) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
             && other.bytes < view.transfer.bytes
@@ -249,36 +256,37 @@ pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Opt
             false => span_ns(&other.arrivals)?,
         };
         // Data that had arrived before it was read shows no rate.
-        let waited_ns = waits::steps(other, view.trip, 0).first_byte_ns;
+        let waited_ns = reply_delays::steps(other, view.trip, 0).first_byte_ns;
         let usual_ns = view.steps.first_byte_ns;
         // A reader that waited for its processor found the segments together.
         let took_ns = took_ns
             .saturating_add(waited_ns.saturating_sub(usual_ns))
             .saturating_add(other.own_wait_ns.unwrap_or(0));
-        let is_faster = took_ns.saturating_mul(FASTER) <= slow_ns;
+        let is_faster = took_ns.saturating_mul(FULL_BUCKET_RATE_FACTOR) <= slow_ns;
         let is_seen = slow_ns.saturating_sub(took_ns) >= least.saved_ns;
         (is_faster && is_seen).then_some(other.bytes)
     });
     passed.max()
 }
 
-/// Returns the bucket that ran empty during the transfer, if the data shows one.
+/// Returns the token bucket that ran empty during the transfer, if the data shows one.
 fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
     if let Some(after_bps) = line_bps
-        && let least = (Least { segments: FEWEST_AT_ONCE, saved_ns: LEAST_SAVED_NS })
+        && let least = (RateRequirements { segments: MIN_AT_ONCE, saved_ns: MIN_SAVED_NS })
         && let Some(bytes) = passed_before(view, after_bps, least)
     {
         return Some(Bucket { bytes, after_bps });
     }
     let knee = knee(arrivals)?;
-    let is_fast = knee.before_bps.is_none_or(|before| before >= knee.after_bps * FASTER);
+    let is_fast =
+        knee.before_bps.is_none_or(|before| before >= knee.after_bps * FULL_BUCKET_RATE_FACTOR);
     let saved_ns = serial_ns(knee.bytes, knee.after_bps);
-    let is_long = saved_ns >= view.trip.saturating_mul(2).max(LEAST_SAVED_NS);
+    let is_long = saved_ns >= view.trip.saturating_mul(2).max(MIN_SAVED_NS);
     let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
     // The first segments of a window also pass at once.
-    let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
+    let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
     // Most of the bytes may have passed at once, so that only the rest is slowed by the limiter:
     // packet by packet, and not in the blocks of a program.
     let rest_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
@@ -293,25 +301,26 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
 
 /// Returns the median size of the arrivals after the first `bytes`.
 fn arrivals_behind(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     let behind = arrivals.iter().skip_while(|one| {
-        so_far = so_far.saturating_add(one.bytes);
-        so_far <= bytes
+        cumulative_bytes = cumulative_bytes.saturating_add(one.bytes);
+        cumulative_bytes <= bytes
     });
     crate::statistics::median(&behind.map(|one| one.bytes).collect::<Vec<u64>>())
 }
 
 fn limiter(view: &View<'_>) -> Option<Cause> {
-    if is_in_windows(view).is_some() {
+    if window_bytes(view).is_some() {
         return None;
     }
     let Bucket { bytes, after_bps } = bucket(view)?;
     let shape = &view.shape;
-    let least_ns = Model::bare(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
+    let least_ns = Model::slow_start_only(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
     let ns = shape.span_ns.saturating_sub(least_ns);
     let advice = format!(
-        "about {} bytes pass at once, and from then on the data comes evenly at {}: ask the network's \
-         operator for the limit, or keep transfers below the bucket",
+        "about {} bytes pass at once, and from then on the data arrives evenly at {}. Ask the \
+         network operator for the configured rate, or keep transfers below the size of the token \
+         bucket",
         count(bytes),
         rate(after_bps)
     );
@@ -325,7 +334,8 @@ const WINDOW_FACTOR: u64 = 2;
 /// Returns the time saved if only slow start delayed the data, ns: acknowledgments of a window do
 /// not show a link.
 pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
-    let least_ns = Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
+    let least_ns =
+        Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
     view.shape.span_ns.saturating_sub(least_ns)
 }
 
@@ -347,8 +357,8 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     // read.
     if by_window_ns.saturating_mul(WINDOW_FACTOR) >= view.shape.span_ns {
         let advice = format!(
-            "{} bytes may be on their way in each round trip of {}: a larger receive buffer there \
-             (SO_RCVBUF, net.ipv4.tcp_rmem) would help",
+            "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
+             the server (net.ipv4.tcp_rmem, SO_RCVBUF)",
             count(window),
             duration(view.trip)
         );
@@ -361,44 +371,47 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     }
     let rate_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
     let advice = format!(
-        "its window of {} bytes stays full although a round trip takes {} only, and it takes the data \
-         at {}: look there at the disk and at the program that stores the file",
+        "its receive window of {} bytes stays full although a round trip takes only {}, and it \
+         reads only at {}. Check the disk there and the program that stores the file",
         count(window),
         duration(view.trip),
         rate(rate_bps)
     );
-    Some(view.cause(Kind::SlowReader, (ns, ns), "The slow reader at the server", advice))
+    Some(view.cause(Kind::SlowReader, (ns, ns), "The slow reader on the server", advice))
 }
 
-/// With fewer round trips a window cannot be distinguished from slow start.
-const FEWEST_TRIPS: usize = 4;
+/// Minimum number of round trips; with fewer, a window cannot be distinguished from slow start.
+const MIN_TRIPS: usize = 4;
 /// Minimum percentage of round trips that bring equal amounts.
 const ALIKE_PERCENT: u64 = 60;
 
-/// Maximum number of windows in the first round trips: one more if a packet is late.
+/// Number of round trips at the start of a transfer that are checked for the burst of a token
+/// bucket.
 const OPENING_TRIPS: usize = 3;
+/// Maximum bytes in these round trips, as a multiple of the median bytes of a round trip. The
+/// maximum is one more than the number of round trips, because a packet may be late.
 const OPENING_WINDOWS: u64 = 4;
 
-/// Returns the bytes per round trip, if most round trips bring equal amounts at their beginning; a
-/// full link spreads the bytes over the round trip.
-fn is_in_windows(view: &View<'_>) -> Option<u64> {
+/// Returns the median bytes per round trip, if most round trips bring equal amounts at their
+/// beginning, as with a window; a full link spreads the bytes over the round trip.
+fn window_bytes(view: &View<'_>) -> Option<u64> {
     let arrivals = &view.transfer.arrivals;
     let periods = per_period(arrivals, view.trip);
-    if periods.len() < FEWEST_TRIPS {
+    if periods.len() < MIN_TRIPS {
         return None;
     }
     let (median, alike) = alike_percent(&periods)?;
     let first = per_period(arrivals, view.trip / 4).first().copied()?;
     let mean = view.shape.bytes / u64::try_from(periods.len()).ok()?;
-    // A bucket initially lets more than that pass.
+    // A token bucket initially lets more than twice the mean pass.
     let is_at_once =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
-    // A bucket also lets more than a window pass in the first round trips together.
+    // A token bucket also lets more than a window per round trip pass in the first round trips.
     let opening =
         periods.iter().take(OPENING_TRIPS).fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let is_constant = opening <= median.saturating_mul(OPENING_WINDOWS);
     // Very small segments fill a small congestion window as evenly.
-    let is_several = median >= view.shape.mss.max(Path::LEAST_MSS).saturating_mul(2);
+    let is_several = median >= view.shape.mss.max(Path::MIN_MSS).saturating_mul(2);
     (alike >= ALIKE_PERCENT && is_at_once && is_constant && is_several).then_some(median)
 }
 
@@ -420,21 +433,22 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
         .is_some_and(|own| own < INITIAL_WINDOW && per_trip.saturating_mul(WINDOW_FACTOR) >= own);
     if let (true, Some(own)) = (is_own, own) {
         let advice = format!(
-            "{} bytes may be on their way in each round trip of {}: a larger receive buffer here \
-             (net.ipv4.tcp_rmem, SO_RCVBUF) would help",
+            "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
+             this host (net.ipv4.tcp_rmem, SO_RCVBUF)",
             count(own),
             duration(view.trip)
         );
         let subject = "This host's small receive window";
         return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
     }
-    let in_flight = is_in_windows(view)?;
+    let in_flight = window_bytes(view)?;
     if has_losses(view.transfer) {
         return None;
     }
     let advice = format!(
-        "it keeps about {} bytes on their way in each round trip of {}, while this host's window takes \
-         {}, and nothing is lost: a larger SO_SNDBUF or net.ipv4.tcp_wmem there would help",
+        "it keeps about {} bytes in flight in each round trip of {}, while this host's window \
+         permits {}, and nothing is lost. Increase the send buffer of the server \
+         (net.ipv4.tcp_wmem, SO_SNDBUF)",
         count(in_flight),
         duration(view.trip),
         own.map_or_else(|| "more".to_owned(), count)
@@ -447,15 +461,15 @@ fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
     let full_ns = view.transfer.tcp.sndbuf_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
     let ns = full_ns.min(view.excess_ns());
     let advice = format!(
-        "it was full while the server's window had room, with a round trip of {}: a larger SO_SNDBUF \
-         or net.ipv4.tcp_wmem here would help",
+        "it was full while the server's window had room, at a round-trip time of {}. Increase the \
+         send buffer of this host (net.ipv4.tcp_wmem, SO_SNDBUF)",
         duration(view.trip)
     );
     Some(view.cause(Kind::SmallSendBuffer, (ns, ns), "This host's small send buffer", advice))
 }
 
 /// Fewer pauses may be coincidence.
-const FEWEST_PAUSES: usize = 3;
+const MIN_PAUSES: usize = 3;
 
 /// Maximum number of segments that a link or a limiter passes at once; a program writes more.
 const LINK_SEGMENTS: u64 = 2;
@@ -474,7 +488,7 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
     let sum_ns = not_of_a_trip.iter().fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
     let longest_ns = not_of_a_trip.iter().map(|pause| pause.ns).max().unwrap_or(0);
     let is_one = longest_ns >= sum_ns / 2 && longest_ns > trip.saturating_mul(2);
-    if not_of_a_trip.len() < FEWEST_PAUSES && !is_one {
+    if not_of_a_trip.len() < MIN_PAUSES && !is_one {
         return None;
     }
     let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
@@ -485,13 +499,13 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
         return None;
     }
     let advice = format!(
-        "{} silences of up to {}, about {} bytes apart, are none of the round trip of {}, nothing was \
-         lost and this host's window was open: look there at the disk and at the load",
+        "{} gaps of up to {}, about {} bytes apart, are not round trips of {}, nothing was lost, \
+         and the window of this host was open. Check the disk and the load there",
         count(u64::try_from(not_of_a_trip.len()).unwrap_or(u64::MAX)),
         duration(longest_ns),
         count(typical),
         duration(trip)
     );
-    let subject = "The server's pauses in reading the file (storage)";
+    let subject = "The server's slow file access (storage)";
     Some(view.cause(Kind::SlowDisk, (gain_ns, gain_ns), subject, advice))
 }

@@ -1,17 +1,17 @@
 //! Causes of waiting in one FTP transfer.
 //!
-//! The steps before the first byte and after the last one are charged with their time beyond their
-//! round trips. The time of the data in between beyond slow start and the slowest link is charged
-//! to a single cause: the one whose symptoms are present and whose alternatives are excluded.
+//! Each step before the first byte and after the last byte is charged with its time beyond its
+//! round trips. The time of the data beyond slow start and the slowest link is charged to a single
+//! cause, whose symptoms must be present and whose alternatives must be excluded.
 
 use super::observed::{FileSession, FileTransfer};
-use super::opening::{FAR_AWAY_NS, is_of_the_path};
+use super::opening::{FAR_AWAY_NS, can_path_delay};
+use super::reply_delays::{self, Steps};
 use super::shape::Shape;
-use super::waits::{self, Steps};
 use super::{data, limits, policer};
-use crate::figures::{count, duration};
+use crate::format::{count, duration};
 use crate::verdict::Direction;
-use crate::verdict::cause::{Cause, Kind, Whole};
+use crate::verdict::cause::{Cause, Kind, Operation};
 use crate::verdict::traffic::serial_ns;
 
 /// A transfer under analysis.
@@ -31,7 +31,7 @@ impl<'a> View<'a> {
     /// Prepares `transfer` of `session` over a path of `trip` ns.
     pub(super) fn of(session: &'a FileSession, transfer: &'a FileTransfer, trip: u64) -> Self {
         let shape = Shape::of(transfer, trip);
-        let steps = waits::steps(transfer, trip, first_line_ns(transfer, &shape));
+        let steps = reply_delays::steps(transfer, trip, first_line_ns(transfer, &shape));
         let of_path = data::of_path(session, trip);
         let is_lossy = of_path == Some(Kind::Loss);
         let is_disordered = of_path == Some(Kind::Reordering);
@@ -50,7 +50,7 @@ impl<'a> View<'a> {
         let cost_ns = cost_ns.min(total_ns);
         Cause {
             kind,
-            of: Whole::Transfer,
+            operation: Operation::Transfer,
             cost_ns,
             gain_ns: gain_ns.min(cost_ns),
             total_ns,
@@ -78,13 +78,13 @@ fn first_line_ns(transfer: &FileTransfer, shape: &Shape) -> u64 {
     shape.line_bps.map_or(0, |rate| serial_ns(first, rate))
 }
 
-/// If the local host waited for a processor for at least this fraction of a transfer, that hides
-/// all other causes.
+/// If the local host waited for a processor for at least this fraction of a transfer, this wait
+/// hides all other causes.
 const STARVED_ONE_IN: u64 = 3;
-/// A shorter wait for a processor is no cause, ns.
-const LEAST_STARVED_NS: u64 = 250_000_000;
+/// Minimum wait for a processor that is a cause, ns.
+const MIN_STARVED_NS: u64 = 250_000_000;
 /// Minimum unexplained time that is reported, ns.
-const LEAST_UNKNOWN_NS: u64 = 500_000_000;
+const MIN_UNKNOWN_NS: u64 = 500_000_000;
 
 /// Returns the causes of the duration of `transfer`.
 pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
@@ -111,9 +111,13 @@ pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) 
 }
 
 /// Returns the cost of loss and reordering in a transfer that is not the largest.
-pub(super) fn by_chance(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
-    let is_of_chance = |cause: &Cause| matches!(cause.kind, Kind::Loss | Kind::Reordering);
-    causes(session, transfer, trip).into_iter().filter(is_of_chance).collect()
+pub(super) fn occasional_causes(
+    session: &FileSession,
+    transfer: &FileTransfer,
+    trip: u64,
+) -> Vec<Cause> {
+    let is_occasional = |cause: &Cause| matches!(cause.kind, Kind::Loss | Kind::Reordering);
+    causes(session, transfer, trip).into_iter().filter(is_occasional).collect()
 }
 
 /// Returns the time of the data if only round trips delay it, ns.
@@ -135,11 +139,11 @@ fn processor(view: &View<'_>) -> Cause {
     // not save the round trips.
     let waited_ns = view.transfer.own_wait_ns.unwrap_or(0);
     let beyond_trips_ns = view.transfer.total_ns.saturating_sub(trips_ns(view));
-    let ns = if waited_ns >= LEAST_STARVED_NS { waited_ns.min(beyond_trips_ns) } else { 0 };
-    let advice = "this program waited so long in the run queue for a processor: look at what else \
-                  runs here, and measure again without it"
+    let ns = if waited_ns >= MIN_STARVED_NS { waited_ns.min(beyond_trips_ns) } else { 0 };
+    let advice = "plumb waited that long in the run queue of a processor. Stop other processes on \
+                  this host, and measure again"
         .to_owned();
-    view.cause(Kind::OwnProcessor, (ns, ns), "This host's busy processor", advice)
+    view.cause(Kind::LocalProcessor, (ns, ns), "This host's busy processor", advice)
 }
 
 /// Returns the unexplained time as a cause, if it is at least half of the transfer.
@@ -148,67 +152,70 @@ fn unknown(view: &View<'_>, known_ns: u64) -> Option<Cause> {
     if view.is_lossy || view.is_disordered || data::has_losses(view.transfer) {
         return None;
     }
-    if left_ns < LEAST_UNKNOWN_NS || left_ns < view.transfer.total_ns / 2 {
+    if left_ns < MIN_UNKNOWN_NS || left_ns < view.transfer.total_ns / 2 {
         return None;
     }
     let largest = match view.shape.pauses.iter().max_by_key(|pause| pause.ns) {
         Some(pause) if pause.ns >= left_ns / 4 => {
-            format!("the longest silence of the data takes {}", duration(pause.ns))
+            format!("the longest gap in the data is {}", duration(pause.ns))
         }
         _ => format!("the data takes {}", duration(view.shape.span_ns)),
     };
     let advice = format!(
-        "{largest}, and neither the round trip of {}, nor loss, windows or a reply explains it: \
-         measure again, with a packet capture on both sides, and look at the load of the server",
+        "{largest}, and neither the round-trip time of {}, nor loss, windows or a reply explains \
+         it. Measure again with packet captures on both hosts, and check the load of the server",
         duration(view.trip)
     );
     Some(view.cause(Kind::Unknown, (left_ns, left_ns), "An unknown cause", advice))
 }
 
-/// Returns the costs of the steps before and after the data.
+/// Returns the causes that delay the steps of the transfer before and after its data.
 fn steps(view: &View<'_>) -> Vec<Cause> {
-    let (steps, trip) = (&view.steps, duration(view.trip));
+    let steps = &view.steps;
+    let trip = duration(view.trip);
     let mut found = Vec::new();
     let mut add = |kind, ns: u64, subject: &str, advice: String| {
         found.push(view.cause(kind, (ns, ns), subject, advice));
     };
     if let Some((verb, ns)) = &steps.command {
         let advice = format!(
-            "it comes so much later than a round trip of {trip}: look there at the load, and at what \
-             opens the data port (firewall, proxy)"
+            "it arrived that much later than one round trip of {trip}. Check the load there, and \
+             the firewall or proxy that opens the data port"
         );
-        add(Kind::SlowCommand, *ns, &format!("The server's slow answer to {verb}"), advice);
+        add(Kind::SlowCommand, *ns, &format!("The server's slow reply to {verb}"), advice);
     }
     if steps.connection_ns >= SYN_TIMEOUT_NS {
         let advice = format!(
-            "the first packet of the data connection was sent again after a timeout, where the round \
-             trip takes {trip}: look for loss on the path, or for a firewall that opens the port late"
+            "the first packet of the data connection was retransmitted after a timeout, and the \
+             round-trip time is only {trip}. Check the links of the path for errors, and for a \
+             firewall that opens the port late"
         );
         add(Kind::LostSyn, steps.connection_ns, "A lost SYN", advice);
     }
     let verb = view.verb();
     let advice = format!(
-        "the preliminary reply (150) came so much later than the round trip of {trip}: look there at \
-         how the file is found and opened"
+        "the preliminary reply (150) arrived that much later than one round trip of {trip}. Check \
+         how the server finds and opens the file"
     );
-    let subject = format!("The server's slow answer to {verb}");
+    let subject = format!("The server's slow reply to {verb}");
     add(Kind::SlowFirstByte, steps.preliminary_ns, &subject, advice);
     let advice = format!(
-        "the data began so much later than {verb} and the data connection need with a round trip of \
-         {trip}: look there at how the file is found and opened, and at the load"
+        "the data began that much later than {verb} and the data connection require at a \
+         round-trip time of {trip}. Check how the server finds and opens the file, and its load"
     );
     add(Kind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
     found.extend(last_reply(view));
-    found.into_iter().map(|cause| by_the_path(view, cause)).collect()
+    found.into_iter().map(|cause| attributed_to_path(view, cause)).collect()
 }
 
 /// Minimum time after which a lost packet of the control connection is retransmitted (Linux), ns.
 const REPAIR_NS: u64 = 190_000_000;
 
-/// Returns whether a step that is late by `ns` in one transfer may have waited for a packet: in a
-/// session that loses or delays packets everywhere, or for a timer if there are losses not due to a
+/// Returns whether a step that is late by `ns` in one transfer may have waited for a packet. This
+/// is possible if packets of the session are lost or reordered in general. It is also possible if
+/// the delay is as long as a retransmission timer, and a transfer has losses that are not due to a
 /// full queue.
-fn may_be_of_the_path(view: &View<'_>, ns: u64) -> bool {
+fn can_be_path_delay(view: &View<'_>, ns: u64) -> bool {
     let is_lost_elsewhere = view.session.transfers.iter().any(data::has_losses)
         && !policer::fills_queue(view)
         && ns >= REPAIR_NS;
@@ -228,53 +235,55 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
         other.direction == view.transfer.direction && other.bytes < view.transfer.bytes
     });
     let smaller = others.max_by_key(|other| other.bytes);
-    let smaller_ns = smaller.map(|other| waits::steps(other, view.trip, 0).last_reply_ns);
+    let smaller_ns = smaller.map(|other| reply_delays::steps(other, view.trip, 0).last_reply_ns);
     let is_stored = view.transfer.direction == Direction::Outgoing
         && smaller_ns.is_some_and(|smaller| smaller.saturating_mul(GROWS_TIMES) <= ns)
         && !view.is_lossy;
     if is_stored {
         let advice = format!(
-            "it confirms {} bytes so long after TCP there has acknowledged them, and smaller files \
-             sooner: look there at the disk and at the program that stores them",
+            "it confirms {} bytes that long after its TCP acknowledged them, and smaller files \
+             sooner. Check the disk there and the program that stores the file",
             count(view.transfer.bytes)
         );
-        let subject = "The slow reader at the server (program or disk)";
+        let subject = "The slow reader on the server (program or disk)";
         return Some(view.cause(Kind::SlowReader, (ns, ns), subject, advice));
     }
     let advice = format!(
-        "226 came so much later than the end of the data and a round trip of {}: look there at what \
-         follows a transfer (fsync, log, virus scan, quota)",
+        "it arrived that much later than the end of the data and one round trip of {}. Check what \
+         the server does after a transfer (fsync, log, virus scan, quota)",
         duration(view.trip)
     );
     Some(view.cause(Kind::LateLastReply, (ns, ns), "The server's last reply (226)", advice))
 }
 
-/// Attributes the cost of a step to the path if packets are lost or late, unless most transfers
-/// have that cost.
-fn by_the_path(view: &View<'_>, cause: Cause) -> Cause {
+/// Returns `cause`, which is a slow step, as the effect of packet loss or reordering, if these can
+/// explain the delay. Returns `cause` unchanged if most other transfers have this delay too,
+/// because the path delays packets only occasionally.
+fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
     let (kind, subject) = match view.is_disordered {
         true => (Kind::Reordering, "Reordering on the path"),
         false => (Kind::Loss, "Packet loss"),
     };
-    let is_step = cause.kind != Kind::SlowReader && may_be_of_the_path(view, cause.cost_ns);
-    if !is_step || !is_of_the_path(kind, cause.cost_ns) || is_usual(view, &cause) {
+    let is_step = cause.kind != Kind::SlowReader && can_be_path_delay(view, cause.cost_ns);
+    if !is_step || !can_path_delay(kind, cause.cost_ns) || is_usual(view, &cause) {
         return cause;
     }
     let advice = format!(
-        "a packet of the control connection, or the first one of the data, was repaired {} after it \
-         was due: look for what loses or delays packets on the path",
+        "a packet of the control connection, or the first packet of the data, arrived {} late. \
+         Find the link that loses or delays packets",
         duration(cause.cost_ns)
     );
     Cause { kind, subject: subject.to_owned(), advice, ..cause }
 }
 
-/// Returns whether most transfers of the session have at least half of the cost in this step.
+/// Returns whether the step of `cause` took at least half of its cost in most other transfers of
+/// the session.
 fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
-    let those = view.session.transfers.iter().filter(|other| {
+    let candidates = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)
     });
-    let late = those.map(|other| {
-        let steps = waits::steps(other, view.trip, 0);
+    let late = candidates.map(|other| {
+        let steps = reply_delays::steps(other, view.trip, 0);
         match cause.kind {
             Kind::SlowCommand => steps.command.map_or(0, |(_, ns)| ns),
             Kind::LostSyn => steps.connection_ns,

@@ -4,12 +4,13 @@ use super::data;
 use super::ftp_transfer::{View, is_far};
 use super::policer;
 use super::shape::spaced_bps;
-use crate::figures::{count, duration, rate};
+use crate::format::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{rate_bps, serial_ns};
 
-/// Shorter transfers are ignored, because they are always limited by the link, ns.
+/// Minimum duration of a transfer for which the rate of the link is a cause, ns; shorter transfers
+/// are always limited by the link.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 /// A link is full if its packets take at least this percentage of the data's time.
 pub(super) const FULL_PERCENT: u64 = 60;
@@ -41,7 +42,7 @@ fn full_line_bps(view: &View<'_>) -> Option<u64> {
 
 /// Returns the time of the data without the link: the round trips of slow start, ns.
 fn without_line_ns(view: &View<'_>) -> u64 {
-    Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
+    Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
 }
 
 /// Returns the cost of the rate of the slowest link, or of the headers of small segments on it.
@@ -58,8 +59,8 @@ pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
         let first_ns = serial_ns(shape.mss, line_bps);
         let gain_ns = shape.span_ns.saturating_sub(without_line_ns(view)).saturating_add(first_ns);
         let advice = format!(
-            "packets follow each other at {} for most of the time: compress the data, or use a faster \
-             link",
+            "packets follow each other at {} for most of the time. Compress the data, or use a \
+             faster link",
             rate(line_bps)
         );
         let subject = "The rate of the path's slowest link";
@@ -79,19 +80,21 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
     let needed = on_wire * u128::from(full + HEADER_BYTES) / u128::from(full);
     let ns = line_ns.saturating_sub(u64::try_from(needed).unwrap_or(u64::MAX));
     let advice = format!(
-        "{} of {} bytes on the wire are headers, because segments have {} bytes of data where {} \
-         would fit, and the link carries {} of data: look at the MTU of the server's interface and route, and at MSS clamping",
+        "{} of {} bytes on the wire are headers, because segments have {} bytes of data instead of \
+         {}, and the link carries {} of data. To reduce the header overhead, check the MTU of the \
+         server's interface and route, and MSS clamping",
         count(HEADER_BYTES),
         count(mss + HEADER_BYTES),
         count(mss),
         count(full),
         rate(line_bps)
     );
-    Some(view.cause(Kind::SmallPackets, (ns, ns), "The header of each small segment", advice))
+    Some(view.cause(Kind::SmallPackets, (ns, ns), "The header overhead of small segments", advice))
 }
 
-/// Returns the cost of the round trips of a long path: those before the first byte, and those of
-/// slow start or, if nothing else delayed the data, of all data.
+/// Returns the cost of the round trips of a long path: the round trips before the first byte, and
+/// those of slow start. If nothing else delayed the data, all time of the data without the link
+/// counts instead of slow start.
 pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
     if !is_far(view) {
         return None;
@@ -104,10 +107,10 @@ pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
     };
     let ns = opening_ns.saturating_add(flow_ns);
     let advice = format!(
-        "{} is waited for {} times up to the first byte, and {} while the congestion window grows: \
-         a server nearby, fewer and larger files, or connections in parallel would help",
-        duration(view.trip),
+        "{} round trips of {} precede the first byte, and {} pass while the congestion window \
+         grows. Use a server nearby, fewer and larger files, or parallel connections",
         count(view.steps.trips),
+        duration(view.trip),
         duration(flow_ns)
     );
     Some(view.cause(Kind::Distance, (ns, ns), "The round-trip time of the path", advice))

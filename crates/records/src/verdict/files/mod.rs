@@ -3,7 +3,7 @@
 //! ```text
 //! observed       observations of the client
 //! opening        the steps of FTP before the first transfer
-//! waits          replies of the control connection beyond their round trips
+//! reply_delays   replies of the control connection beyond their round trips
 //! ftp_transfer   one transfer by FTP: its steps, its data, and unexplained time
 //! shape          rate and pauses of the data
 //! aborted        a transfer that did not complete
@@ -20,9 +20,9 @@ mod limits;
 mod observed;
 mod opening;
 mod policer;
+mod reply_delays;
 mod shape;
 mod tftp_transfer;
-mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ mod tests;
 pub use observed::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
 
 use super::Direction;
-use super::cause::{self, Cause, Kind, Whole};
+use super::cause::{self, Cause, Kind, Operation};
 
 /// Returns the causes of the duration of a file server session, highest weight first.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
@@ -50,8 +50,8 @@ pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
     ranked
 }
 
-/// Factor that restores part of the discounted weight of a limit: it then counts half of a cause
-/// that can be fixed on a host.
+/// Factor that restores part of the discounted weight of a limit: the limit then counts half of a
+/// cause that can be fixed on a host.
 const LIMIT_PARTS: u64 = 2;
 
 /// Returns the weight of `cause`: a limit counts half, and not a quarter as in a login, where it
@@ -61,7 +61,7 @@ fn weight(cause: &Cause) -> u64 {
     if cause.kind.is_limit() { weight.saturating_mul(LIMIT_PARTS) } else { weight }
 }
 
-/// Time beyond its round trips above which a step is reported whatever its share, ns.
+/// Time beyond its round trips above which a step is reported regardless of its share, ns.
 const LONG_STEP_NS: u64 = 1_000_000_000;
 
 /// Returns whether `cause` is reported although it is a small part of its total: a step took very
@@ -74,17 +74,17 @@ fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
 }
 
 fn of_ftp(session: &FileSession) -> Vec<Cause> {
-    let trip_ns = waits::trip_ns(session);
+    let trip_ns = reply_delays::trip_ns(session);
     let of_path = trip_ns.and_then(|trip_ns| data::of_path(session, trip_ns));
     let mut found = opening::causes(session, trip_ns, of_path);
     let Some(trip_ns) = trip_ns else { return found };
     for direction in [Direction::Incoming, Direction::Outgoing] {
-        let those = session.transfers.iter().filter(|one| one.direction == direction);
-        let Some(largest) = those.clone().max_by_key(|one| one.bytes) else { continue };
+        let candidates = session.transfers.iter().filter(|one| one.direction == direction);
+        let Some(largest) = candidates.clone().max_by_key(|one| one.bytes) else { continue };
         found.extend(ftp_transfer::causes(session, largest, trip_ns));
         // Loss and reordering affect short transfers randomly, and may spare long ones.
-        let others = those.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
-        found.extend(others.flat_map(|one| ftp_transfer::by_chance(session, one, trip_ns)));
+        let others = candidates.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
+        found.extend(others.flat_map(|one| ftp_transfer::occasional_causes(session, one, trip_ns)));
     }
     without_consequences(found)
 }
@@ -93,7 +93,7 @@ fn of_ftp(session: &FileSession) -> Vec<Cause> {
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     let is_limited = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
     if found.iter().any(is_limited) {
-        found.retain(|cause| cause.kind != Kind::Loss || cause.of != Whole::Transfer);
+        found.retain(|cause| cause.kind != Kind::Loss || cause.operation != Operation::Transfer);
     }
     found
 }

@@ -49,7 +49,7 @@ pub struct FileSession {
 pub struct Exchange {
     /// Verb of the command.
     pub verb: String,
-    /// Time at which it was sent, ns.
+    /// Time at which the command was sent, ns.
     pub sent_ns: u64,
     /// Time at which the preliminary reply (1yz) was read, ns.
     pub preliminary_ns: Option<u64>,
@@ -64,7 +64,7 @@ pub struct FileTransfer {
     pub direction: Direction,
     /// Size in bytes.
     pub bytes: u64,
-    /// Time at which its final reply was read, ns.
+    /// Time at which the final reply to the transfer was read, ns.
     pub total_ns: u64,
     /// Commands with their replies.
     pub exchanges: Vec<Exchange>,
@@ -167,6 +167,6 @@ impl From<&Tcp> for DataTcp {
 pub struct Aborted {
     /// Known values of the transfer up to its end.
     pub transfer: FileTransfer,
-    /// Reason for its end: a sentence without a final period.
+    /// Reason for the end of the transfer: a sentence without a final period.
     pub why: String,
 }

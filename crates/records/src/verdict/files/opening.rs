@@ -5,9 +5,9 @@
 //! connection is established does not wait for the check of a password.
 
 use super::observed::{Exchange, FileSession};
-use super::waits;
-use crate::figures::{count, duration};
-use crate::verdict::cause::{Cause, Kind, Whole};
+use super::reply_delays;
+use crate::format::{count, duration};
+use crate::verdict::cause::{Cause, Kind, Operation};
 
 /// A SYN is retransmitted after one second (RFC 6298 section 2.1), less the granularity of the
 /// timer.
@@ -19,7 +19,8 @@ const TLS_TRIPS: u64 = 2;
 /// Commands by which a user logs in (RFC 959 section 4.1.1).
 const LOGIN_VERBS: [&str; 3] = ["USER", "PASS", "ACCT"];
 
-/// Returns the costs of the steps, with `trip_ns` as the round-trip time of the path.
+/// Returns the causes that delay the steps before the first transfer, with `trip_ns` as the
+/// round-trip time of the path.
 ///
 /// If the data shows that packets are lost or late (`of_path`), packets of these steps may be
 /// affected, too.
@@ -39,7 +40,7 @@ pub(super) fn causes(
     }
     found.push(steps.processor());
     match of_path {
-        Some(kind) => found.into_iter().map(|cause| by_the_path(cause, kind)).collect(),
+        Some(kind) => found.into_iter().map(|cause| attributed_to_path(cause, kind)).collect(),
         None => found,
     }
 }
@@ -51,24 +52,25 @@ const REPAIRS_NS: [std::ops::RangeInclusive<u64>; 3] =
 /// Maximum delay of a reordered packet, ns.
 const LATEST_PACKET_NS: u64 = 500_000_000;
 
-/// Returns whether the impairment `kind` of the path can delay a step by `late_ns`.
-pub(super) fn is_of_the_path(kind: Kind, late_ns: u64) -> bool {
+/// Returns whether the impairment `kind` of the path can delay a step by `delay_ns`.
+pub(super) fn can_path_delay(kind: Kind, delay_ns: u64) -> bool {
     match kind {
-        Kind::Reordering => late_ns <= LATEST_PACKET_NS,
-        _ => REPAIRS_NS.iter().any(|range| range.contains(&late_ns)),
+        Kind::Reordering => delay_ns <= LATEST_PACKET_NS,
+        _ => REPAIRS_NS.iter().any(|range| range.contains(&delay_ns)),
     }
 }
 
-/// Attributes a late step of the server to the path, if its impairment can explain the delay.
-fn by_the_path(cause: Cause, kind: Kind) -> Cause {
+/// Attributes a late step of the server to the path, if the impairment `kind` of the path can
+/// explain the delay.
+fn attributed_to_path(cause: Cause, kind: Kind) -> Cause {
     let is_step = matches!(cause.kind, Kind::SlowGreeting | Kind::SlowLogin | Kind::SlowCommand);
-    if !is_step || !is_of_the_path(kind, cause.cost_ns) {
+    if !is_step || !can_path_delay(kind, cause.cost_ns) {
         return cause;
     }
     let subject = if kind == Kind::Loss { "Packet loss" } else { "Reordering on the path" };
     let advice = format!(
-        "a packet of the control connection was repaired {} after it was due, and the data connections \
-         meet the same: look for what loses or delays packets on the path",
+        "a packet of the control connection arrived {} late, and packets of the data connections \
+         as well. Find the link that loses or delays packets",
         duration(cause.cost_ns)
     );
     Cause { kind, subject: subject.to_owned(), advice, ..cause }
@@ -90,7 +92,7 @@ impl Steps<'_> {
         let ns = ns.min(self.total_ns);
         Cause {
             kind,
-            of: Whole::Session,
+            operation: Operation::Session,
             cost_ns: ns,
             gain_ns: ns,
             total_ns: self.total_ns,
@@ -100,48 +102,54 @@ impl Steps<'_> {
     }
 
     fn name_server(&self) -> Cause {
-        let advice = "use a name server nearby, or write the address into /etc/hosts".to_owned();
+        let advice = "the lookup of the host name took that long. Check the DNS servers in \
+                      /etc/resolv.conf, or add the address to /etc/hosts"
+            .to_owned();
         let ns = self.session.resolve_ns.unwrap_or(0);
-        self.cause(Kind::NameServer, ns, "The name server", advice)
+        self.cause(Kind::NameServer, ns, "Name resolution", advice)
     }
 
     fn lost_syn(&self) -> Option<Cause> {
-        let late_ns = self.session.connect_ns?.saturating_sub(self.trip);
+        let delay_ns = self.session.connect_ns?.saturating_sub(self.trip);
         let advice = format!(
-            "it was retransmitted after a timeout of 1 s, where the round trip takes {}; if it \
-             happens often, look for loss on the path or a full listen queue at the server",
+            "it was retransmitted after a timeout of 1 s, and the round-trip time is only {}. If \
+             this recurs, check the links of the path for errors, and the listen backlog of the \
+             server",
             duration(self.trip)
         );
-        let cause = self.cause(Kind::LostSyn, late_ns, "A lost SYN", advice);
-        (late_ns >= SYN_TIMEOUT_NS).then_some(cause)
+        let cause = self.cause(Kind::LostSyn, delay_ns, "A lost SYN", advice);
+        (delay_ns >= SYN_TIMEOUT_NS).then_some(cause)
     }
 
     fn tls(&self) -> Cause {
         let known_ns = self.trip.saturating_mul(TLS_TRIPS);
         let ns = self.session.tls_ns.unwrap_or(0).saturating_sub(known_ns);
-        let advice = "look there at the load, and at the key: RSA costs the server most".to_owned();
-        self.cause(Kind::FarHost, ns, "The TLS handshake of the server", advice)
+        let advice = "it took that long beyond its round trips. Check the load there, and use an \
+                      elliptic-curve key instead of RSA, which costs the server most"
+            .to_owned();
+        self.cause(Kind::RemoteHost, ns, "The TLS handshake of the server", advice)
     }
 
     fn greeting(&self) -> Cause {
         let greeting_ns = self.session.greeting_ns.unwrap_or(0);
         let advice = format!(
-            "220 came {} after the connection was established, and the round trip takes {}: look \
-             there for a reverse lookup of this host's address or an ident request (RFC 1413) that \
-             times out, and for a limit of connections",
+            "reply 220 arrived {} after the connection was established, and the round-trip time is \
+             {}. Check there for a reverse lookup of this host's address or an ident request \
+             (RFC 1413) that times out, and for a connection limit",
             duration(greeting_ns),
             duration(self.trip)
         );
-        let late_ns = greeting_ns.saturating_sub(self.trip);
-        self.cause(Kind::SlowGreeting, late_ns, "The server's late greeting", advice)
+        let delay_ns = greeting_ns.saturating_sub(self.trip);
+        self.cause(Kind::SlowGreeting, delay_ns, "The server's late greeting", advice)
     }
 
     fn login(&self) -> Cause {
         let is_login = |exchange: &Exchange| LOGIN_VERBS.contains(&exchange.verb.as_str());
-        let ns = waits::late_ns(&self.session.login, self.trip, is_login);
+        let ns = reply_delays::delay_ns(&self.session.login, self.trip, is_login);
         let advice = format!(
-            "it answers USER and PASS so much later than their round trips of {}: look there at how \
-             passwords are checked (PAM, directory service), and at what runs when a user logs in",
+            "the replies to USER and PASS arrived that much later than their round trips of {}. \
+             Check the authentication there (PAM, directory service) and the scripts that run at \
+             login",
             duration(self.trip)
         );
         self.cause(Kind::SlowLogin, ns, "The server's login check", advice)
@@ -152,24 +160,24 @@ impl Steps<'_> {
         let others = self.session.login.iter();
         let others = others.filter(|one| !LOGIN_VERBS.contains(&one.verb.as_str()));
         let late = |one: &Exchange| {
-            waits::late_ns(&self.session.login, self.trip, |other| std::ptr::eq(one, other))
+            reply_delays::delay_ns(&self.session.login, self.trip, |other| std::ptr::eq(one, other))
         };
         let slowest = others.max_by_key(|one| late(one))?;
-        let subject = format!("The server's slow answer to {}", slowest.verb);
+        let subject = format!("The server's slow reply to {}", slowest.verb);
         let advice = format!(
-            "it comes so much later than a round trip of {}: look there at the load and at what \
-             that command does",
+            "it arrived that much later than one round trip of {}. Check the load there, and what \
+             this command does",
             duration(self.trip)
         );
         Some(self.cause(Kind::SlowCommand, late(slowest), &subject, advice))
     }
 
     fn distance(&self) -> Cause {
-        let trips = waits::trips(&self.session.login).saturating_add(2);
+        let trips = reply_delays::trips(&self.session.login).saturating_add(2);
         let ns = self.trip.saturating_mul(trips);
         let advice = format!(
-            "it takes {} to connect, for the greeting and for the commands of the login, {} in all: \
-             only a server nearby, or connections that stay open, would help",
+            "the connection, the greeting and each command of the login take {}, in {} round \
+             trips. Use a server nearby, or keep connections open",
             duration(self.trip),
             count(trips)
         );
@@ -179,10 +187,11 @@ impl Steps<'_> {
 
     fn processor(&self) -> Cause {
         let ns = self.session.login_wait_ns.unwrap_or(0);
-        let advice = "this program waited so long in the run queue for a processor: look at what \
-                      else runs here"
-            .to_owned();
-        self.cause(Kind::OwnProcessor, ns, "This host's busy processor", advice)
+        let advice =
+            "plumb waited that long in the run queue of a processor. Stop other processes on \
+                      this host"
+                .to_owned();
+        self.cause(Kind::LocalProcessor, ns, "This host's busy processor", advice)
     }
 }
 
@@ -256,7 +265,7 @@ mod tests {
         let slow = found.iter().find(|cause| cause.kind == Kind::SlowCommand).unwrap();
         assert_eq!(
             (slow.cost_ns, slow.subject.as_str()),
-            (500 * MS, "The server's slow answer to FEAT")
+            (500 * MS, "The server's slow reply to FEAT")
         );
     }
 

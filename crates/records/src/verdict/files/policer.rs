@@ -2,15 +2,15 @@
 //!
 //! Segments pass at the rate of the sender until the bucket is empty; from then on they are dropped
 //! until there are tokens again. They arrive in bursts, like those of an unlimited sender, and
-//! losses are not random: the first one is after the same number of bytes in each transfer, and the
-//! bytes of each burst are proportional to its time. Behind a full link, whose queue also drops,
-//! segments follow each other without silences.
+//! losses are not random: the first loss is after the same number of bytes in each transfer, and
+//! the bytes of each burst are proportional to its time. Behind a full link, whose queue also
+//! drops, segments follow each other without silences.
 
-use super::data::{self, FEWEST_SEGMENTS, Least, has_losses, lost};
+use super::data::{self, MIN_SEGMENTS, RateRequirements, has_losses, lost};
 use super::ftp_transfer::View;
 use super::observed::FileTransfer;
 use super::shape::{alike_percent, per_period, spaced_bps};
-use crate::figures::{count, rate};
+use crate::format::{count, rate};
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
@@ -19,48 +19,48 @@ use crate::verdict::{Arrival, Direction};
 const PARTS: u64 = 12;
 /// Minimum percentage of parts that bring equal amounts.
 const ALIKE_PERCENT: u64 = 60;
-/// Percentage of retransmissions above which the drops are deliberate, or due to a full queue.
+/// Percentage of retransmissions from which on the drops are deliberate, or due to a full queue.
 const HEAVY_PERCENT: u64 = 15;
-/// Minimum time saved by the data that passes a full bucket, ns.
-const LEAST_SAVED_NS: u64 = 8_000_000;
+/// Minimum time saved by the data that passes a full token bucket, ns.
+const MIN_SAVED_NS: u64 = 8_000_000;
 
 /// Returns the cost of a token bucket that drops segments, either at once or when its short queue
 /// is full.
 pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
-    let bursts = Bursts::of(view, LEAST_SILENCE_NS.max(view.trip / 2));
-    let least = Least { segments: FEWEST_SEGMENTS, saved_ns: LEAST_SAVED_NS };
+    let bursts = Bursts::of(view, MIN_SILENCE_NS.max(view.trip / 2));
+    let least = RateRequirements { segments: MIN_SEGMENTS, saved_ns: MIN_SAVED_NS };
     let passed = data::passed_before(view, mean_bps, least).filter(|_| is_even(view));
-    let place = first_loss_bytes(view);
-    let place =
-        place.filter(|_| bursts.are_most && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));
-    let is_dropped = place.is_some() || is_heavy(view) || is_in_cycles(view);
+    let position = first_loss_bytes(view);
+    let position = position
+        .filter(|_| bursts.is_mostly_silent && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));
+    let is_dropped = position.is_some() || is_heavy(view) || is_in_cycles(view);
     if passed.is_none() && (!is_dropped || fills_queue(view) || is_spaced(view)) {
         return None;
     }
     let ns = data::without_window_ns(view);
-    let before = passed.or(place).map_or_else(
-        || "little passes at once".to_owned(),
+    let before = passed.or(position).map_or_else(
+        || "little data passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
     );
     // Segments spaced by a queue arrive without silences, and are dropped when the queue is full.
-    let is_queue = passed.is_some() && !bursts.are_most;
+    let is_queue = passed.is_some() && !bursts.is_mostly_silent;
     let (subject, dropped, instead) = match is_queue {
         true => (
             "A rate limiter (token bucket) on the path",
-            "segments follow each other and are dropped where its queue is full",
-            "for a deeper queue",
+            "segments are spaced and, when its queue is full, dropped",
+            "for a larger buffer",
         ),
         false => (
             "A rate limiter on the path that drops packets (policer)",
             "segments are dropped",
-            "for one that delays instead",
+            "for a shaper that delays packets instead",
         ),
     };
     let advice = format!(
-        "{before}, and from then on {dropped}, and the data comes at {}: ask the network's operator for \
-         the limit, or {instead}",
+        "{before}; then {dropped}, and data arrives at {}. Ask the network operator for the \
+         configured rate, or {instead}",
         rate(mean_bps)
     );
     Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
@@ -112,31 +112,31 @@ fn is_heavy(view: &View<'_>) -> bool {
 }
 
 /// Relative tolerance of the position of the first loss, as a divisor.
-const SAME_PLACE_ONE_IN: u64 = 6;
+const SAME_POSITION_ONE_IN: u64 = 6;
 
-/// Returns the number of bytes before the first lost segment, if it is the same in all larger
-/// transfers, and smaller ones lose none.
+/// Returns the number of bytes before the first lost segment, if this number is the same in all
+/// larger transfers, and if smaller transfers lose no segment.
 fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
-    let place = view.transfer.first_loss_bytes?;
-    let slack = place / SAME_PLACE_ONE_IN;
+    let position = view.transfer.first_loss_bytes?;
+    let slack = position / SAME_POSITION_ONE_IN;
     let others = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)
     });
     let (larger, smaller): (Vec<_>, Vec<_>) =
-        others.partition(|other| other.bytes > place.saturating_add(slack));
+        others.partition(|other| other.bytes > position.saturating_add(slack));
     let is_same = |other: &&FileTransfer| {
-        other.first_loss_bytes.is_some_and(|bytes| bytes.abs_diff(place) <= slack)
+        other.first_loss_bytes.is_some_and(|bytes| bytes.abs_diff(position) <= slack)
     };
     let is_limit = !larger.is_empty() && larger.iter().all(is_same);
-    let is_long = place >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
-    (is_long && is_limit && !smaller.into_iter().any(has_losses)).then_some(place)
+    let is_long = position >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
+    (is_long && is_limit && !smaller.into_iter().any(has_losses)).then_some(position)
 }
 
 /// Minimum silence between bursts, ns: samples are several milliseconds apart.
-const LEAST_SILENCE_NS: u64 = 12_000_000;
+const MIN_SILENCE_NS: u64 = 12_000_000;
 /// Minimum number of segments of a burst: on a slow link they arrive singly.
 const BURST_SEGMENTS: u64 = 2;
-/// Maximum number of round trips that a sender waits for acknowledgments.
+/// Maximum time for which a sender waits for acknowledgments, in round trips.
 const SILENCE_TRIPS: u64 = 3;
 /// Bursts dominate if the silences before them take at least this percentage of the time.
 const SILENT_PERCENT: u64 = 50;
@@ -155,7 +155,7 @@ struct Bursts {
     all: Vec<Burst>,
     /// Whether the silences before bursts take most of the time, which does not happen behind a
     /// full link.
-    are_most: bool,
+    is_mostly_silent: bool,
 }
 
 impl Bursts {
@@ -177,9 +177,9 @@ impl Bursts {
             .filter(|ns| *ns <= of_trips_ns || *ns >= TIMER_NS)
             .fold(0, u64::saturating_add);
         let span = span_ns(arrivals).unwrap_or(0);
-        let are_most =
+        let is_mostly_silent =
             span > 0 && silent_ns.saturating_mul(100) >= span.saturating_mul(SILENT_PERCENT);
-        Self { all, are_most }
+        Self { all, is_mostly_silent }
     }
 
     /// Returns whether at least `percent` % of the bursts bring about the same amount per time
@@ -213,14 +213,14 @@ fn bursts(arrivals: &[Arrival], silence_ns: u64) -> Vec<Burst> {
 /// Returns whether segments arrive in bursts between silences, which does not happen behind a full
 /// link.
 pub(super) fn is_in_bursts(view: &View<'_>) -> bool {
-    Bursts::of(view, LEAST_SILENCE_NS.max(view.trip / 2)).are_most
+    Bursts::of(view, MIN_SILENCE_NS.max(view.trip / 2)).is_mostly_silent
 }
 
-/// Minimum silence of a retransmission timer, ns: Linux waits for at least 200 ms. It is also at
-/// least two round trips.
+/// Minimum silence of a retransmission timer, ns: Linux waits for at least 200 ms. The silence must
+/// also be at least two round trips.
 const TIMER_NS: u64 = 150_000_000;
 /// Fewer bursts may be alike by coincidence.
-const FEWEST_BURSTS: usize = 5;
+const MIN_BURSTS: usize = 5;
 /// Minimum percentage of a policer's bursts that are alike.
 const CYCLES_ALIKE_PERCENT: u64 = 75;
 
@@ -228,8 +228,8 @@ const CYCLES_ALIKE_PERCENT: u64 = 75;
 fn is_in_cycles(view: &View<'_>) -> bool {
     let bursts = Bursts::of(view, TIMER_NS.max(view.trip.saturating_mul(2)));
     let count = u64::try_from(bursts.all.len()).unwrap_or(u64::MAX);
-    bursts.all.len() >= FEWEST_BURSTS
-        && bursts.are_most
+    bursts.all.len() >= MIN_BURSTS
+        && bursts.is_mostly_silent
         && bursts.are_alike(CYCLES_ALIKE_PERCENT)
         // A program that pauses as regularly loses no segments.
         && lost(view.transfer) >= count / 2

@@ -15,15 +15,15 @@ use crate::verdict::{Arrival, Direction};
 
 /// Minimum silence before several packets that counts as a pause, ns; after a shorter one the
 /// reader may have waited for a processor.
-const LEAST_JUMP_NS: u64 = 5_000_000;
-/// The same for acknowledgments, which are sampled every few milliseconds.
-const LEAST_SAMPLED_JUMP_NS: u64 = 12_000_000;
-/// This many segments at once were not sent by a full link,
+const MIN_JUMP_NS: u64 = 5_000_000;
+/// Like [`MIN_JUMP_NS`], for acknowledgments, which are sampled every few milliseconds.
+const MIN_SAMPLED_JUMP_NS: u64 = 12_000_000;
+/// Minimum number of segments at once that a full link does not send,
 const JUMP_SEGMENTS: u64 = 3;
-/// nor were this many bytes, if segments are small.
+/// and the minimum number of bytes at once, if segments are small.
 const JUMP_BYTES: u64 = 3_000;
 /// Minimum length of a pause beyond the transmission time, ns.
-const LEAST_PAUSE_NS: u64 = 4_000_000;
+const MIN_PAUSE_NS: u64 = 4_000_000;
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
 
@@ -60,7 +60,7 @@ impl Shape {
         let is_incoming = transfer.direction == Direction::Incoming;
         let mss = if is_incoming { transfer.tcp.rcv_mss } else { transfer.tcp.snd_mss };
         let mss = mss.filter(|mss| *mss > 0).unwrap_or(DEFAULT_MSS);
-        let least_jump_ns = if is_incoming { LEAST_JUMP_NS } else { LEAST_SAMPLED_JUMP_NS };
+        let least_jump_ns = if is_incoming { MIN_JUMP_NS } else { MIN_SAMPLED_JUMP_NS };
         let jump_bytes = mss.saturating_mul(JUMP_SEGMENTS).max(JUMP_BYTES);
         let is_jump = |gap: u64, bytes: u64| gap >= least_jump_ns && bytes >= jump_bytes;
         let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
@@ -76,7 +76,7 @@ impl Shape {
                 .or_else(|| rate_with_holes_bps(arrivals, &steady, mss, is_incoming)),
             false => steady_rate_bps(steady, bytes),
         };
-        let least_ns = LEAST_PAUSE_NS.max(trip_ns / 4);
+        let least_ns = MIN_PAUSE_NS.max(trip_ns / 4);
         let pauses = pauses(arrivals, |gap, bytes| {
             let line_ns = line_bps.map_or(0, |rate| serial_ns(bytes, rate));
             let ns = if is_jump(gap, bytes) { gap } else { gap.saturating_sub(line_ns) };
@@ -85,7 +85,8 @@ impl Shape {
         Self { span_ns: span_ns(arrivals).unwrap_or(0), bytes, mss, line_bps, pauses }
     }
 
-    /// Returns the time of the bytes at the rate at which packets follow each other, ns.
+    /// Returns the transmission time of the data at the rate at which packets follow each other,
+    /// ns.
     pub(super) fn line_ns(&self) -> u64 {
         self.line_bps.map_or(0, |rate| serial_ns(self.bytes, rate))
     }
@@ -97,7 +98,7 @@ impl Shape {
 
     /// Returns the minimum time of the data with slow start and the link, ns.
     pub(super) fn least_ns(&self, trip_ns: u64) -> u64 {
-        let model = Model { rate_bps: self.line_bps, ..Model::bare(trip_ns, self.mss) };
+        let model = Model { rate_bps: self.line_bps, ..Model::slow_start_only(trip_ns, self.mss) };
         model.flow_ns(self.bytes).max(self.line_ns())
     }
 }
@@ -105,7 +106,7 @@ impl Shape {
 /// Bytes closer together than this belong to one burst, ns: a reader may be late by that time.
 const BURST_GAP_NS: u64 = 300_000;
 /// Minimum number of bursts that show a rate.
-const FEWEST_BURSTS: usize = 20;
+const MIN_BURSTS: usize = 20;
 /// Minimum percentage of bursts that differ in size: a program that pauses, or a window that opens,
 /// sends bursts of equal size.
 const UNLIKE_PERCENT: usize = 30;
@@ -132,7 +133,7 @@ fn are_of_a_link(bursts: &[(u64, u64)]) -> bool {
     let is_near = |value: u64, median: u64| value.abs_diff(median) <= median / EVEN_ONE_IN;
     let even = rates.iter().filter(|one| is_near(**one, rate)).count();
     let unlike = sizes.iter().filter(|one| !is_near(**one, size)).count();
-    bursts.len() >= FEWEST_BURSTS
+    bursts.len() >= MIN_BURSTS
         && even * 100 >= bursts.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100)
         && unlike * 100 >= bursts.len() * UNLIKE_PERCENT
 }
@@ -152,34 +153,35 @@ const FAST_PERCENTILE: u8 = 90;
 /// Number of parts into which a round trip is divided to check that segments arrive in all of it.
 const TRIP_PARTS: u64 = 4;
 /// With fewer segments per part, equal numbers may be coincidence.
-const FEWEST_IN_PART: u64 = 5;
+const MIN_IN_PART: u64 = 5;
 
 /// Returns the rate of a link that is full although segments are lost: equal numbers arrive in each
 /// part of a round trip. If losses keep the congestion window small, segments arrive in bursts.
 fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64> {
     let part_ns = trip_ns / TRIP_PARTS;
     let (segments, alike) = alike_percent(&per_period(&transfer.segments, part_ns))?;
-    let is_full = segments >= FEWEST_IN_PART && alike >= ALIKE_PERCENT;
+    let is_full = segments >= MIN_IN_PART && alike >= ALIKE_PERCENT;
     rate_bps(segments.saturating_mul(mss), part_ns).filter(|_| is_full)
 }
 
 /// Minimum number of segments before the first loss that show a rate.
-const FEWEST_SPACED: u64 = 20;
+const MIN_SPACED: u64 = 20;
 
 /// Returns the rate at which the segments of a download follow each other before its first loss, if
 /// a queue spaces them. If they arrive in bursts that are read at once, the gaps within a burst are
 /// unknown.
 pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
-    let place = transfer.first_loss_bytes.filter(|_| transfer.direction == Direction::Incoming)?;
-    let mut so_far = 0_u64;
+    let position =
+        transfer.first_loss_bytes.filter(|_| transfer.direction == Direction::Incoming)?;
+    let mut cumulative_bytes = 0_u64;
     let before = transfer.arrivals.iter().take_while(|one| {
-        so_far = so_far.saturating_add(one.bytes);
-        so_far <= place
+        cumulative_bytes = cumulative_bytes.saturating_add(one.bytes);
+        cumulative_bytes <= position
     });
     let before: Vec<Arrival> = before.copied().collect();
     let sizes: Vec<u64> = before.iter().map(|one| one.bytes).collect();
     let is_read_apart = statistics::median(&sizes)? <= mss.saturating_mul(2);
-    let is_long = place >= mss.saturating_mul(FEWEST_SPACED);
+    let is_long = position >= mss.saturating_mul(MIN_SPACED);
     burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
 }
 
@@ -212,18 +214,18 @@ fn rate_with_holes_bps(
     rate_bps(statistics::percentile(&parts, FAST_PERCENTILE)?, part_ns)
 }
 
-/// Returns the rate that the faster half of the bytes of `steady`, pairs of gap and bytes, reach or
-/// exceed.
+/// Returns the rate that half of the bytes of `steady` reach or exceed; its elements are pairs of
+/// gap and bytes. `None` if `steady` has too few of the `all` bytes.
 fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
     let sum = steady.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     if sum < all / STEADY_ONE_IN {
         return None;
     }
     steady.sort_by_key(|(gap, bytes)| u128::from(*gap) * 1_000_000 / u128::from((*bytes).max(1)));
-    let mut so_far = 0_u64;
+    let mut cumulative_bytes = 0_u64;
     for (gap, bytes) in steady {
-        so_far = so_far.saturating_add(bytes);
-        if so_far >= sum.div_ceil(2) {
+        cumulative_bytes = cumulative_bytes.saturating_add(bytes);
+        if cumulative_bytes >= sum.div_ceil(2) {
             return rate_bps(bytes, gap);
         }
     }
@@ -254,7 +256,7 @@ pub(super) fn per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
     else {
         return Vec::new();
     };
-    // If there are far more periods than arrivals, they show no shape.
+    // If there are far more periods than arrivals, the periods show no shape.
     let most = arrivals.len().saturating_mul(64);
     let mut periods: Vec<u64> = Vec::new();
     for arrival in arrivals {
@@ -362,7 +364,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_arrivals_break_it(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
+        fn no_arrivals_cause_a_panic(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
             let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
             let mut transfer = transfer(arrivals);
             transfer.tcp.rcv_mss = mss;

@@ -69,7 +69,7 @@ fn a_short_transfer_on_a_link_is_no_cause() {
 }
 
 #[test]
-fn what_passed_at_once_before_is_a_bucket() {
+fn data_that_passed_faster_before_is_a_bucket() {
     let mut small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
     let large = download(&on_a_link(200, 11 * MS));
     assert_eq!(first(vec![small.clone(), large.clone()]).unwrap().0, Kind::RateLimiter);
@@ -249,8 +249,8 @@ fn bursts_that_bring_what_their_time_allows_are_a_policer() {
     let mut one = regular;
     one.tcp.rcv_ooopack = Some(1);
     assert_ne!(first(vec![one]).map(|(kind, _)| kind), Some(Kind::RateLimiter));
-    let chance = [17, 3, 40, 9, 25, 2, 31, 12, 5].map(|segments| (240 * MS, segments));
-    assert_eq!(first(vec![in_bursts(&chance, 20_000)]).unwrap().0, Kind::Loss);
+    let rng = [17, 3, 40, 9, 25, 2, 31, 12, 5].map(|segments| (240 * MS, segments));
+    assert_eq!(first(vec![in_bursts(&rng, 20_000)]).unwrap().0, Kind::Loss);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn silences_behind_lost_segments_are_loss() {
 }
 
 #[test]
-fn an_upload_that_its_server_takes_slowly_is_told_from_a_small_window() {
+fn a_slow_reading_server_is_distinguished_from_a_small_window() {
     let mut gaps = vec![(0, 8_000)];
     gaps.resize(40, (TRIP + MS / 10, 8_000));
     let mut transfer = download(&gaps);
@@ -287,7 +287,7 @@ fn an_upload_that_its_server_takes_slowly_is_told_from_a_small_window() {
 }
 
 #[test]
-fn a_far_server_is_far_and_not_slow() {
+fn a_distant_server_is_distant_and_not_slow() {
     let trip = 200 * MS;
     let mut transfer = download(&[(0, 10 * MSS), (trip, 20 * MSS)]);
     transfer.tcp.min_rtt_ns = Some(trip);
@@ -301,17 +301,17 @@ fn a_far_server_is_far_and_not_slow() {
 }
 
 #[test]
-fn a_processor_that_is_not_there_is_this_host_s() {
+fn a_wait_for_the_local_processor_is_the_local_host_s() {
     let mut transfer = download(&on_a_link(200, 11 * MS));
     transfer.own_wait_ns = Some(transfer.total_ns / 2);
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::OwnProcessor);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LocalProcessor);
     transfer.own_wait_ns = Some(transfer.total_ns / 8);
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LineRate);
     // Removing the wait does not save the round trips.
     transfer.own_wait_ns = Some(transfer.total_ns * 2);
     let found =
         causes(&FileSession { transfers: vec![transfer.clone()], ..FileSession::default() });
-    assert_eq!(found[0].kind, Kind::OwnProcessor);
+    assert_eq!(found[0].kind, Kind::LocalProcessor);
     assert!(found[0].gain_ns <= transfer.total_ns - 2 * TRIP, "{found:?}");
 }
 
@@ -337,7 +337,7 @@ fn time_that_nothing_explains_is_unknown() {
 }
 
 #[test]
-fn a_long_step_is_said_however_small_its_share_is() {
+fn a_long_step_is_reported_however_small_its_share_is() {
     let mut transfer = download(&on_a_link(20, MS));
     transfer.total_ns = 30_000 * MS;
     transfer.exchanges = vec![
@@ -432,7 +432,7 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
     let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss).unwrap();
     // Four windows were needed.
     assert_eq!(loss.cost_ns, 3 * trip);
-    assert!(loss.advice.starts_with("blocks came twice"), "{loss:?}");
+    assert!(loss.advice.starts_with("blocks arrived twice"), "{loss:?}");
     session.transfers[0].repeated_blocks = Some(0);
     assert!(causes(&session).iter().all(|cause| cause.kind != Kind::Loss));
     // On a link where a block takes as long as the round trip, one repeat costs one round trip at
@@ -448,7 +448,7 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
 }
 
 #[test]
-fn what_follows_a_bucket_comes_by_the_packet_and_what_a_disk_reads_by_the_block() {
+fn a_bucket_passes_single_packets_and_a_disk_reads_blocks() {
     let behind = |each_ns: u64, bytes: u64, count: usize| {
         let mut gaps = vec![(0, 40 * MSS), (2 * MS, 40 * MSS)];
         gaps.resize(2 + count, (each_ns, bytes));
@@ -504,7 +504,7 @@ fn a_silence_of_a_second_between_blocks_is_a_timer() {
 
 proptest! {
     #[test]
-    fn no_session_breaks_the_rules(
+    fn no_session_causes_a_panic(
         // No file has more bytes than this.
         raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 48), 0..12),
         numbers: [Option<u64>; 16],

@@ -4,38 +4,40 @@
 //! retransmits after a timeout. None of TCP's causes applies. The round-trip time is that of the
 //! request and the acknowledgment of its options (RFC 2347), which requires neither the file nor a
 //! full packet; without options it is the shortest time between an acknowledgment and the next
-//! block. The time of a block beyond it grows with the block size on a slow link, but not in a slow
-//! server: a second transfer with shorter blocks distinguishes the two.
+//! block. The time of a block beyond the round trip grows with the block size on a slow link, but
+//! not in a slow server: a second transfer with shorter blocks distinguishes the two.
 
 use super::observed::{FileSession, FileTransfer};
 use super::opening::FAR_AWAY_NS;
-use crate::figures::{count, duration, rate};
+use crate::format::{count, duration, rate};
 use crate::statistics;
 use crate::verdict::Direction;
-use crate::verdict::cause::{Cause, Kind, Whole};
+use crate::verdict::cause::{Cause, Kind, Operation};
 use crate::verdict::traffic::{gaps, rate_bps};
 
 /// Minimum silence that counts as a timeout, ns.
-const LEAST_TIMER_NS: u64 = 300_000_000;
-/// The same if a timer of the local host expired, ns.
-const LEAST_OWN_TIMER_NS: u64 = 100_000_000;
+const MIN_TIMER_NS: u64 = 300_000_000;
+/// Minimum silence that counts as a timeout if a timer of the local host expired, ns.
+const MIN_OWN_TIMER_NS: u64 = 100_000_000;
 /// A timeout is also at least this many times the usual time of a block.
 const TIMER_FACTOR: u64 = 5;
 /// Timers of servers, and those of RFC 1123 section 4.2.3.2, start at one second.
 const REQUEST_TIMER_NS: u64 = 950_000_000;
-/// Percentile of the waits; shorter ones are due to late reads of the local host.
+/// Percentile of the waits for a block that is taken as the shortest; shorter waits are due to late
+/// reads of the local host.
 const SHORT_PERCENTILE: u8 = 10;
 /// Headers of IP, UDP and TFTP, bytes.
 const HEADER_BYTES: u64 = 32;
-/// The link is the cause if the time of a shorter block is at most this percentage of the way from
-/// its share by size to the time of a full block.
+/// On a link, the time of a block is proportional to its size; in a server, a shorter block takes
+/// as long as a full one. The link is the cause if the time of a shorter block is at most this
+/// percentage of the way from the first value to the second.
 const LINK_PERCENT: u64 = 50;
-/// Fraction of a transfer, as a divisor, from which on a wait for the local processor is the only
-/// explanation.
+/// A wait for the local processor of at least this fraction of a transfer, as a divisor, is its
+/// only cause.
 const STARVED_ONE_IN: u64 = 3;
 
-/// With fewer windows, a loss in each is chance.
-const FEWEST_WINDOWS: u64 = 3;
+/// Minimum number of windows; with fewer, a loss in each window is coincidence.
+const MIN_WINDOWS: u64 = 3;
 
 struct View<'a> {
     session: &'a FileSession,
@@ -63,12 +65,14 @@ fn name_server(session: &FileSession) -> Cause {
     let ns = session.resolve_ns.unwrap_or(0);
     Cause {
         kind: Kind::NameServer,
-        of: Whole::Session,
+        operation: Operation::Session,
         cost_ns: ns,
         gain_ns: ns,
         total_ns: ns,
-        subject: "The name server".to_owned(),
-        advice: "use a name server nearby, or write the address into /etc/hosts".to_owned(),
+        subject: "Name resolution".to_owned(),
+        advice: "the lookup of the host name took that long. Check the DNS servers in \
+                 /etc/resolv.conf, or add the address to /etc/hosts"
+            .to_owned(),
     }
 }
 
@@ -89,13 +93,13 @@ fn waits_ns(transfer: &FileTransfer) -> Vec<u64> {
     let block = transfer.block_bytes.unwrap_or(512).max(1);
     let window = block.saturating_mul(transfer.window_blocks.unwrap_or(1).max(1));
     // An acknowledgment follows the last block of each window.
-    let mut so_far = transfer.arrivals.first().map_or(0, |first| first.bytes);
+    let mut cumulative_bytes = transfer.arrivals.first().map_or(0, |first| first.bytes);
     let mut found = Vec::new();
     for (_, gap, bytes) in gaps(&transfer.arrivals) {
-        if so_far.is_multiple_of(window) {
+        if cumulative_bytes.is_multiple_of(window) {
             found.push(gap);
         }
-        so_far = so_far.saturating_add(bytes);
+        cumulative_bytes = cumulative_bytes.saturating_add(bytes);
     }
     found
 }
@@ -107,7 +111,7 @@ impl<'a> View<'a> {
         let median = statistics::median(&all).unwrap_or(0);
         // A timer of the local host covers the round trip.
         let is_own = transfer.timeouts.is_some_and(|count| count > 0);
-        let shortest_ns = if is_own { LEAST_OWN_TIMER_NS } else { LEAST_TIMER_NS };
+        let shortest_ns = if is_own { MIN_OWN_TIMER_NS } else { MIN_TIMER_NS };
         let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
         let timers = all.iter().copied().filter(|gap| *gap >= least_ns).collect();
         let waits: Vec<u64> =
@@ -133,9 +137,10 @@ impl<'a> View<'a> {
         // Losses of a window in the queue of a slow link are charged to the link and the local
         // window.
         found.extend(Some(self.loss()).filter(|_| !is_own_burst));
-        found.extend(blocks.map(|cause| match is_own_burst {
-            true => self.with_timers(cause),
-            false => cause,
+        found.extend(blocks.map(|cause| match cause.kind {
+            Kind::LineRate if is_own_burst => self.with_timers(cause),
+            Kind::LineRate => Cause { advice: cause.advice + ". Use a faster link", ..cause },
+            _ => cause,
         }));
         found.extend(self.lock_step());
         found
@@ -146,7 +151,7 @@ impl<'a> View<'a> {
         let ns = ns.min(total_ns);
         Cause {
             kind,
-            of: Whole::Transfer,
+            operation: Operation::Transfer,
             cost_ns: ns,
             gain_ns: ns,
             total_ns,
@@ -156,11 +161,12 @@ impl<'a> View<'a> {
     }
 
     fn processor(&self) -> Cause {
-        let advice = "this program waited so long in the run queue for a processor: look at what \
-                      else runs here"
-            .to_owned();
+        let advice =
+            "plumb waited that long in the run queue of a processor. Stop other processes on \
+                      this host"
+                .to_owned();
         let ns = self.transfer.own_wait_ns.unwrap_or(0);
-        self.cause(Kind::OwnProcessor, ns, "This host's busy processor", advice)
+        self.cause(Kind::LocalProcessor, ns, "This host's busy processor", advice)
     }
 
     /// Returns whether a local timer expired, or a block arrived twice.
@@ -185,14 +191,14 @@ impl<'a> View<'a> {
         let is_timer = ns >= REQUEST_TIMER_NS && has_timed_out && !is_usual;
         if is_timer {
             let advice =
-                "the request, or the answer to it, was repeated after a timer: look for what \
-                          loses packets on the path"
+                "the request or its reply was repeated after a timeout. Find the link that loses \
+                 packets"
                     .to_owned();
             return self.cause(Kind::Loss, ns, "Packet loss (the request)", advice);
         }
         let advice = format!(
-            "it came so much later than the round trips of {} need: look there at how the file is \
-             found and opened, and at what checks the request",
+            "it arrived that much later than the round trips of {} require. Check how the server \
+             finds and opens the file, and how it authorizes the request",
             duration(self.trip)
         );
         self.cause(Kind::SlowFirstByte, ns, "The server's late first block", advice)
@@ -202,15 +208,18 @@ impl<'a> View<'a> {
         let late: u64 = self.timers.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
         let needed = self.typical_ns.saturating_mul(u64::try_from(self.timers.len()).unwrap_or(0));
         let longest_ns = self.timers.iter().max().copied().unwrap_or(0);
-        let seen = if self.has_repeats() { "" } else { ", though none came twice" };
+        let seen = if self.has_repeats() { "" } else { ", although no block arrived twice" };
         let advice = match self.timers.len() {
-            0 => "blocks came twice, and windows of them ended early: look for what loses packets on the \
-                  path"
-                .to_owned(),
+            0 => {
+                "blocks arrived twice, and windows of blocks ended early. Find the link that loses \
+                  packets"
+                    .to_owned()
+            }
             timers => format!(
-                "{} times a block came after a timer had run out, the longest wait {}{seen}: look for \
-                 what loses packets on the path, and set a shorter timeout (RFC 2349)",
+                "{} {} arrived only after a timeout, the longest after {}{seen}. Find the link \
+                 that loses packets, and set a shorter timeout (RFC 2349)",
                 count(u64::try_from(timers).unwrap_or(u64::MAX)),
+                if timers == 1 { "block" } else { "blocks" },
                 duration(longest_ns)
             ),
         };
@@ -218,15 +227,15 @@ impl<'a> View<'a> {
         self.cause(Kind::Loss, ns, "Packet loss", advice)
     }
 
-    /// Returns whether the queue of the slowest link, and not the path, loses the last blocks of a
-    /// window: the window takes longer on the link than a timer, or every window loses blocks, which
-    /// random loss does not do.
+    /// Returns whether the last blocks of a window are lost in the queue of the slowest link, and
+    /// not by random loss on the path. Then the window takes longer on the link than a timer, or
+    /// every window loses blocks.
     fn is_own_burst(&self, blocks: &Cause) -> bool {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
         let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
         let timers = u64::try_from(self.timers.len()).unwrap_or(u64::MAX);
-        let is_each_window = self.waits() >= FEWEST_WINDOWS && timers >= self.waits();
-        let is_overflow = window_ns >= LEAST_TIMER_NS || is_each_window;
+        let is_each_window = self.waits() >= MIN_WINDOWS && timers >= self.waits();
+        let is_overflow = window_ns >= MIN_TIMER_NS || is_each_window;
         self.window > 1 && blocks.kind == Kind::LineRate && is_overflow
     }
 
@@ -234,8 +243,8 @@ impl<'a> View<'a> {
         let late = self.timers.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
         let ns = cause.cost_ns.saturating_add(late).min(cause.total_ns);
         let advice = format!(
-            "{}; where blocks are lost, its queue does not hold a window of {} blocks: a smaller window \
-             would help",
+            "{}; its queue cannot hold a window of {} blocks, so blocks are lost. Use a smaller \
+             window (RFC 7440)",
             cause.advice,
             count(self.window)
         );
@@ -287,8 +296,8 @@ impl<'a> View<'a> {
             Some(true) => {
                 let carried = rate_bps(bytes.saturating_add(blocks * HEADER_BYTES), ns)?;
                 let advice = format!(
-                    "each block takes {} beyond the round trip of {}, and shorter ones less: the link \
-                     carries {}",
+                    "each block takes {} beyond the round-trip time of {}, and a shorter block \
+                     takes less, so the link carries {}",
                     duration(each_ns),
                     duration(self.trip),
                     rate(carried)
@@ -298,18 +307,19 @@ impl<'a> View<'a> {
             }
             Some(false) => {
                 let advice = format!(
-                    "each block takes {} beyond the round trip of {}, and shorter ones as much: look \
-                     there at the disk and at the load",
+                    "each block takes {} beyond the round-trip time of {}, and a shorter block \
+                     takes as long. Check the disk and the load there",
                     duration(each_ns),
                     duration(self.trip)
                 );
-                let subject = "The server's pauses before each block (storage)";
+                let subject = "The server's slow file access before each block (storage)";
                 Some(self.cause(Kind::SlowDisk, ns, subject, advice))
             }
             None => {
                 let advice = format!(
-                    "each block takes {} beyond the round trip of {}; to tell them apart, measure \
-                     with another block size: only on a slow link a shorter block takes less",
+                    "at this block size, each block takes {} beyond the round-trip time of {}. To \
+                     tell them apart, measure with another block size: a shorter block takes less \
+                     time only on a slow link",
                     duration(each_ns),
                     duration(self.trip)
                 );
@@ -323,14 +333,15 @@ impl<'a> View<'a> {
     /// Returns whether the time of a block beyond the round trip grows with its size.
     fn is_link(&self, each_ns: u64) -> Option<bool> {
         let control = self.session.control.as_ref()?;
-        let (block, short) = (self.transfer.block_bytes?, control.block_bytes?);
+        let block = self.transfer.block_bytes?;
+        let short = control.block_bytes?;
         if short.saturating_mul(2) > block {
             return None;
         }
         let typical = statistics::median(&waits_ns(control))?;
         let short_ns = u128::from(typical.saturating_sub(self.trip));
         let each_ns = u128::from(each_ns);
-        // On a link a shorter block takes this time; in a server it takes as long as a full one.
+        // On a link a shorter block takes this time; in a server it takes as long as a full block.
         let on_link = each_ns * u128::from(short + HEADER_BYTES) / u128::from(block + HEADER_BYTES);
         let limit = on_link + (each_ns.saturating_sub(on_link)) * u128::from(LINK_PERCENT) / 100;
         Some(short_ns <= limit)
@@ -344,9 +355,9 @@ impl<'a> View<'a> {
         // Request and options take a round trip before the first block.
         let trips = waits.saturating_add(u64::from(self.transfer.connected_ns.is_some()));
         let advice = format!(
-            "{} waits of a round trip of {} for {} at a time of {} bytes: larger ones (blksize, RFC \
-             2348), several before each acknowledgment (windowsize, RFC 7440), or a server that \
-             supports these options, would help",
+            "it took {} round trips of {} for {} each, at a block size of {} bytes. Use larger \
+             blocks (blksize, RFC 2348), several blocks per round trip (windowsize, RFC 7440), and \
+             a server that supports these options",
             count(trips),
             duration(self.trip),
             if self.window > 1 {
@@ -357,8 +368,8 @@ impl<'a> View<'a> {
             self.transfer.block_bytes.map_or_else(|| "unknown".to_owned(), count)
         );
         let subject = match self.window {
-            1 => "TFTP's lock-step, one block per round trip,",
-            _ => "TFTP's lock-step, one window of blocks per round trip,",
+            1 => "TFTP's lock-step transfer (one block per round trip)",
+            _ => "TFTP's lock-step transfer (one window of blocks per round trip)",
         };
         let ns = self.trip.saturating_mul(trips);
         Some(self.cause(Kind::LockStep, ns, subject, advice))

@@ -1,7 +1,7 @@
 //! The minimum allocation, and character-at-a-time input.
 
 use super::super::daemon::bill;
-use super::super::scenario::Scenario;
+use super::super::session_scenario::Scenario;
 use crate::table::{Row, Table};
 
 /// Allocations of remote hosts, in characters: the memo proposes 80 to 120.
@@ -22,20 +22,20 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     }
     Table {
         number: "6",
-        title: "wakeups for a message of data by what foreign hosts allocate",
+        title: "wakeups per data message, by the allocation of the foreign hosts",
         unit: "wakeups",
         rows,
-        why: "The memo proposes 80 to 120 characters, so that a line goes in one write, and gives \
-              no figure. Below a line every piece has its RFNM, its allocate, and a wakeup of the \
-              process. Above it nothing more is gained where lines follow each other slowly; in a \
-              long answer more room lets the next line go before the allocate for the last has \
-              come.",
+        why: "The memo proposes 80 to 120 characters, so that a line is written at once, and gives \
+              no figure. With less than a line, each piece causes an RFNM, an allocate and a \
+              wakeup of the process. With more than a line, the number of wakeups does not fall \
+              further where lines follow each other slowly; in a long answer, a larger allocation \
+              lets the next line be sent before the allocate for the previous line has arrived.",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::scenario::tests::built_in;
+    use super::super::super::session_scenario::tests::built_in;
     use super::*;
 
     #[test]

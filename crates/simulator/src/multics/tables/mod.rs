@@ -5,7 +5,7 @@ mod daemon;
 mod processes;
 mod proposals;
 
-use super::scenario::Scenario;
+use super::session_scenario::Scenario;
 use crate::table::Table;
 
 /// Returns all tables of the scenario.

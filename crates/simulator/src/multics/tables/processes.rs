@@ -1,7 +1,7 @@
 //! The server processes as described by the memo.
 
 use super::super::daemon::{bill, io_ms};
-use super::super::scenario::{Costs, Scenario};
+use super::super::session_scenario::{Costs, Scenario};
 use super::super::switches::Switches;
 use crate::table::{Extent, Row, Table};
 
@@ -11,12 +11,12 @@ const WRITE_RATIO: f64 = 4.5;
 const NOTHING_RATIO: Extent = Extent::About(2.5);
 /// "Nearly twice as bad".
 const CHARACTER_RATIO: Extent = Extent::About(2.0);
-/// The command that does nothing, as typed, with its line ending.
+/// An empty command as typed, with its line ending.
 const NOTHING: &str = "nothing\n";
-/// Characters of the ready message after it; our assumption.
+/// Number of characters of the ready message after a command; our own assumption.
 const READY_CHARS: f64 = 40.0;
 
-/// Processor time of one command that does nothing: a line is read and a ready message is written.
+/// Processor times for an empty command: a line is read and a ready message is written.
 #[derive(Clone, Copy, Debug)]
 struct Nothing {
     /// One read or write call.
@@ -28,7 +28,7 @@ struct Nothing {
 }
 
 impl Nothing {
-    /// Returns the costs over the network.
+    /// Returns the processor times of a network process.
     fn network(costs: &Costs, switches: Switches) -> Self {
         Self {
             call_ms: io_ms(costs, switches),
@@ -38,8 +38,8 @@ impl Nothing {
         }
     }
 
-    /// Returns the costs at a directly connected terminal, whose process does not use the third
-    /// ring.
+    /// Returns the processor times of the process at a directly connected terminal, which does not
+    /// use the third ring.
     fn terminal(costs: &Costs) -> Self {
         Self {
             call_ms: costs.io_ms / WRITE_RATIO,
@@ -49,8 +49,8 @@ impl Nothing {
         }
     }
 
-    /// Returns the cost if `typed` arrives in `pieces` pieces; each wakes the process, which reads
-    /// it.
+    /// Returns the cost of the command `typed` if it arrives in `pieces` pieces. Each piece wakes
+    /// the process, which reads the piece.
     fn ms(self, typed: &str, pieces: usize) -> f64 {
         let typed = typed.len() as f64;
         pieces as f64 * (self.wakeup_ms + self.call_ms)
@@ -79,56 +79,67 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let by_characters = network.ms(NOTHING, NOTHING.len()) / network.ms(NOTHING, 1);
     Table {
         number: "5",
-        title: "where the time of the server processes goes",
+        title: "time of the server processes by activity",
         unit: "s of each hour; ms",
         rows: vec![
-            Row::input("a read or write, its call, ms", call, 0)
+            Row::input("call of a read or write, ms", call, 0)
                 .measured(Extent::Between(80.0, 90.0)),
-            Row::output("the same with its wakeup, ms", an_io, 0),
-            Row::input("at a terminal that is directly connected, ms", local, 0),
-            Row::input("a write, network to terminal, times", call / local, 1)
+            Row::output("read or write with its wakeup, ms", an_io, 0),
+            Row::input("write at a directly connected terminal, ms", local, 0),
+            Row::input("write, network relative to terminal, times", call / local, 1)
                 .measured(Extent::About(WRITE_RATIO)),
-            Row::output("CPU of \"nothing\", third ring at either, times", same_rings, 1)
-                .measured(NOTHING_RATIO),
-            // Of the two assumptions about the terminal, this one is closer to the memo.
-            Row::fit("CPU of \"nothing\", no third ring at a terminal", ratio(terminal), 1)
-                .measured(NOTHING_RATIO),
-            Row::output("\"nothing\", a character at a time, times", by_characters, 1)
+            Row::output(
+                "CPU of an empty command, third ring in both processes, times",
+                same_rings,
+                1,
+            )
+            .measured(NOTHING_RATIO),
+            // The memo does not state whether a terminal process uses the third ring; the
+            // assumption that it does not is closer to the memo's ratio.
+            Row::fit(
+                "CPU of an empty command, third ring only over the network, times",
+                ratio(terminal),
+                1,
+            )
+            .measured(NOTHING_RATIO),
+            Row::output("empty command, a character at a time, times", by_characters, 1)
                 .measured(CHARACTER_RATIO),
             Row::output("reads and writes, s", seconds(io), 0),
             Row::output("wakeups and character codes, s", seconds(wakeups), 0),
-            Row::output("canonical form, s", seconds(bill.canonical_ms), 2),
-            Row::output("the daemon for them, s", seconds(bill.daemon_ms), 0),
+            Row::output("conversion to canonical form, s", seconds(bill.canonical_ms), 2),
+            Row::output("daemon for the processes, s", seconds(bill.daemon_ms), 0),
         ],
-        why: "80 to 90 ms of a read or write are the memo's. What a write costs at a terminal \
-              follows from its 4.5 to 1, which is therefore met by construction. A command that \
-              does nothing is a read, a write and one wakeup at either, with the characters \
-              through telnet_ on the network alone: 2.0 to 1, where the memo has 2.5. It says that \
-              the third ring is quite significant in the processes of the network and gives no \
-              figure; if a process at a terminal has none, and its wakeup costs a quarter less, \
-              as the daemon's, it is 2.4. The memo's friend at SRI repeated the same command: a \
-              character at a time it was nearly twice as bad. Here each character is a wakeup and \
-              a read, which for \"nothing\" is 5.4 times: either some characters came together, \
-              or the command had a shorter name, of which the memo says nothing. The canonical \
-              form, which the memo plans to spare, is next to nothing beside one wakeup: a line of \
-              20 characters is 20 ms, once a line. Page faults, 3 to 1, are not in the model, nor \
-              are the pauses of a process that has used up its quantum.",
+        why: "The 80 to 90 ms of a read or write are the memo's. The cost of a write at a terminal \
+              follows from the memo's ratio of 4.5 to 1, so this ratio is met by construction. A \
+              command that does nothing is a read, a write and one wakeup over the network and at \
+              a terminal; only over the network do the characters pass through telnet_. The ratio \
+              is 2.0 to 1; the memo has 2.5. The memo states that the third ring is quite \
+              significant in the network processes and gives no figure; if a terminal process does \
+              not use the third ring, and its wakeup costs a quarter less, like the daemon's, the \
+              ratio is 2.4. The author's friend at SRI repeated the same command: typed a \
+              character at a time, it was nearly twice as bad. In the model each character is a \
+              wakeup and a read, which for the command \"nothing\" is 5.4 times the cost: either \
+              some characters arrived together, or the command had a shorter name, which the memo \
+              does not give. The conversion to canonical form, which the memo plans to avoid, \
+              costs very little compared with one wakeup: 20 ms for a line of 20 characters, once \
+              per line. Page faults, 3 to 1, and the pauses of a process that has used up its \
+              quantum are not modeled.",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::scenario::tests::built_in;
+    use super::super::super::session_scenario::tests::built_in;
     use super::*;
     use crate::table::Origin;
 
     #[test]
-    fn both_assumptions_stand_beside_the_memos_figure_and_the_nearer_one_is_a_fit() {
+    fn both_assumptions_are_compared_with_the_memo_and_the_nearer_one_is_a_fit() {
         let mut scenario = built_in();
         scenario.minutes = 30;
         let rows = table(&scenario).rows;
         let nothing: Vec<&Row> =
-            rows.iter().filter(|row| row.what.starts_with("CPU of \"nothing\"")).collect();
+            rows.iter().filter(|row| row.what.starts_with("CPU of an empty command")).collect();
         let [same_rings, no_third_ring] = &nothing[..] else { panic!("two rows: {rows:?}") };
         assert_eq!([same_rings.origin, no_third_ring.origin], [Origin::Output, Origin::Fit]);
         assert!(same_rings.from_measured().unwrap() < -0.15, "{same_rings:?}");
@@ -136,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn the_memos_nearly_twice_stands_beside_the_command_that_it_names() {
+    fn the_memos_nearly_twice_is_compared_with_the_command_that_it_names() {
         let rows = table(&built_in()).rows;
         let twice = rows.iter().filter(|row| row.measured == Some(CHARACTER_RATIO.into()));
         let names: Vec<&str> = twice.map(|row| row.what.as_str()).collect();
-        assert_eq!(names, ["\"nothing\", a character at a time, times"]);
+        assert_eq!(names, ["empty command, a character at a time, times"]);
     }
 
     #[test]
-    fn a_command_in_one_piece_is_two_calls_and_a_wakeup_and_its_characters() {
+    fn a_command_in_one_piece_costs_two_calls_a_wakeup_and_its_characters() {
         let costs = built_in().costs;
         let ms = Nothing::network(&costs, Switches::default()).ms(NOTHING, 1);
         assert!((ms - (100.0 + 2.0 * 85.0 + 48.0 / 3.5 + 8.0)).abs() < 1e-9, "{ms}");

@@ -1,7 +1,7 @@
 //! Savings of each proposal: per transaction, individually, and cumulatively.
 
 use super::super::daemon::{Bill, bill, io_ms, transaction_ms};
-use super::super::scenario::Scenario;
+use super::super::session_scenario::Scenario;
 use super::super::switches::{PROPOSALS, Switches};
 use crate::table::{Extent, Origin, Row, Table};
 
@@ -14,7 +14,8 @@ fn saved(before: f64, after: f64) -> f64 {
 pub(super) fn transaction(scenario: &Scenario) -> Table {
     let costs = &scenario.costs;
     let daemon = |switches| transaction_ms(costs, switches);
-    let (none, before) = (Switches::default(), daemon(Switches::default()));
+    let none = Switches::default();
+    let before = daemon(Switches::default());
     let ring_1 = Switches { ring_1_daemon: true, ..none };
     let ring_0 = Switches { ring_0_ncp: true, ..none };
     let wait = Switches { wait: true, ..none };
@@ -23,32 +24,32 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
     let io = |switches| io_ms(costs, switches);
     Table {
         number: "2",
-        title: "what a proposal saves of one transaction",
+        title: "savings of each proposal per transaction",
         unit: "%",
         rows: vec![
             Row::input("daemon in ring 1", saved(before, daemon(ring_1)), 0)
                 .measured(Extent::About(25.0)),
-            Row::output("NCP in ring 0, a process's", saved(io(none), io(ring_0)), 0)
+            Row::output("NCP in ring 0, of a process", saved(io(none), io(ring_0)), 0)
                 .predicted(Extent::About(100.0 / 3.0)),
-            Row::output("wait, for its call alone", saved(before, wait_alone), 0)
+            Row::output("wait, the call alone", saved(before, wait_alone), 0)
                 .predicted(Extent::AtLeast(50.0)),
-            Row::output("wait, and one ring", saved(before, daemon(wait)), 0),
+            Row::output("wait, and one ring less", saved(before, daemon(wait)), 0),
             Row::output("wait, after ring 1", saved(daemon(ring_1), daemon(wait)), 0)
                 .predicted(Extent::AtLeast(50.0)),
         ],
-        why: "The 25 % of a daemon in ring 1 are the memo's experiment and go in. It expects \
-              \"a third\" of the NCP in ring 0: the 25 % of the third ring, as \
-              for the daemon, and 8 ms of 85 for the nearer wall make 34. It expects \"at least 50 \
-              %\" of waiting, merely for not calling block: of 250 ms, 100 less 5 for the wait are \
-              38. It says itself that block is 1/2 to 2/3 of the expected cost of a transaction; \
-              so its half is one of what is left when the third ring is gone, and of that ours is \
-              51.",
+        why: "The 25 % of a daemon in ring 1 are the result of the memo's experiment and are an \
+              input. The memo expects \"a third\" of the NCP in ring 0: the 25 % of the third \
+              ring, as for the daemon, and 8 ms of 85 for the nearer wall make 34. The memo \
+              expects \"at least 50 %\" of waiting, merely because block is not called: of 250 ms, \
+              100 less 5 for the wait are 38. The memo also states that block is 1/2 to 2/3 of the \
+              expected cost of a transaction; so its half refers to the cost without the third \
+              ring, and of that cost plumbline saves 51.",
     }
 }
 
 /// Returns the saving of a proposal in `part`, with the memo's value.
 fn compared(proposal: &str, part: &str, ours: f64) -> Row {
-    // The third ring's fraction is the memo's, for the daemon in either ring.
+    // The savings of the daemon without the third ring follow directly from the memo's fraction.
     let is_third_ring = matches!(proposal, "daemon in ring 1" | "NCP in ring 0");
     let origin = if is_third_ring && part == "daemon" { Origin::Input } else { Origin::Output };
     let row = Row::new(format!("{proposal}: {part}"), origin, ours, 0);
@@ -81,25 +82,27 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
     }
     Table {
         number: "3",
-        title: "what each proposal alone saves: wakeups, daemon, processes",
+        title: "savings of each proposal alone: wakeups, daemon, processes",
         unit: "%",
         rows,
-        why: "To take RFNMs at interrupt time halves the wakeups, as the memo expects. To wait \
-              saves more than it expects, because whoever waits in ring 0 has no third ring \
-              either. write_force, which the memo calls a matter of feel, spares the processes \
-              their wakeups for allocates; a line at a time spares one for each character. Without \
-              a daemon the interrupt side takes all that comes for a process and wakes the process \
-              itself, so that the surveys alone are left, for the Answering Service. The memo calls \
-              it moot whether that would work, and gives no figure.",
+        why: "RFNMs processed at interrupt time halve the wakeups, as the memo expects. Waiting \
+              saves more than the memo expects, because a process that waits in ring 0 does not \
+              use the third ring either. write_force, which the memo calls a matter of feel, \
+              avoids the wakeups of processes for allocates; a line at a time avoids one wakeup \
+              for each character. Without a daemon the interrupt side processes all data for a \
+              process and wakes the process itself, so that only the surveys are left, for the \
+              Answering Service. The memo calls it moot whether that would work, and gives no \
+              figure.",
     }
 }
 
-/// Returns the savings of each proposal, added to the previous ones.
+/// Returns the cumulative savings: each proposal together with the previous ones.
 pub(super) fn one_after_another(scenario: &Scenario) -> Table {
     let mut switches = scenario.switches;
     let minutes = scenario.minutes as f64 / 60.0;
     let before = bill(scenario, switches);
-    let mut rows = vec![Row::output("as it was", before.total_ms() / 1_000.0 / minutes, 0)];
+    let mut rows =
+        vec![Row::output("as in the scenario", before.total_ms() / 1_000.0 / minutes, 0)];
     for proposal in &PROPOSALS {
         switches = switches.and(proposal);
         let after = bill(scenario, switches);
@@ -108,18 +111,19 @@ pub(super) fn one_after_another(scenario: &Scenario) -> Table {
     }
     Table {
         number: "4",
-        title: "processor time of daemon, interrupts and processes, each proposal with those above",
+        title: "processor time of daemon, interrupts and processes, each proposal with the \
+                previous ones",
         unit: "s of each hour",
         rows,
         why: "The memo has no such sum. Its \"speedy wakeups\", its shift charges and its console \
-              are not here: the first changes how soon a process that was woken runs, for which \
-              the memo has no time, and not what that costs; the others change what is charged.",
+              are not modeled: the first changes how soon a woken process runs, for which the memo \
+              has no time, and not the cost of a wakeup; the others change the charges.",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::scenario::tests::built_in;
+    use super::super::super::session_scenario::tests::built_in;
     use super::*;
 
     #[test]
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_proposal_costs_less_than_those_before_it_or_as_much() {
+    fn no_proposal_costs_more_than_the_previous_ones() {
         let mut scenario = built_in();
         scenario.minutes = 60;
         let rows = one_after_another(&scenario).rows;
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_without_a_daemon_is_surveys_and_interrupts() {
+    fn without_a_daemon_surveys_and_interrupts_remain() {
         let mut scenario = built_in();
         scenario.minutes = 60;
         scenario.switches.daemon_elimination = true;
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_memo_measured_of_ring_1_goes_in_and_is_compared_with_nothing() {
+    fn the_memos_ring_1_measurement_is_an_input_without_comparison() {
         let mut scenario = built_in();
         scenario.minutes = 60;
         let tables = [transaction(&scenario), alone(&scenario)];

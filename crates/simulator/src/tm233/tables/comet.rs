@@ -1,7 +1,7 @@
 //! Comet's twenty packets and the concentrator's buffers, as a function of the window (TM-233
 //! §6.3.3).
 
-use super::super::foreign::{Additions, Visit};
+use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -12,7 +12,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let host = scenario.hosts.iter().find(|host| host.name == "Comet");
     for window in &scenario.windows_bytes {
         let Some(host) = host else { continue };
-        let visit = Visit {
+        let foreign_session = ForeignSession {
             scenario,
             host,
             rate_bps: scenario.rate_bps,
@@ -21,24 +21,25 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             additions: Additions::default(),
             seed: scenario.seed,
         };
-        let shown = visit.screenful()?;
+        let result = foreign_session.screenful()?;
         let what = format!(
-            "{window} bytes: {} lost, {} time-outs, {} answers",
-            shown.dropped.overflows, shown.timeouts, shown.answers
+            "{window} bytes: {} lost, {} timeouts, {} acknowledgments",
+            result.dropped.overflows, result.timeouts, result.answers
         );
-        rows.push(Row::output(what, shown.time.as_secs_f64(), 2));
+        rows.push(Row::output(what, result.time.as_secs_f64(), 2));
     }
     Ok(Table {
         number: "E",
-        title: "a screenful from Comet in small packets through the concentrator's buffers (§6.3.3)",
+        title: "screenful from Comet in small packets through the concentrator's buffers (§6.3.3)",
         unit: "s",
         rows,
-        why: "The thesis gives no times. It says that more than twenty packets at once are too \
-              many for the concentrator, that a window of 240 bytes lets four go at once and needs \
-              eight or nine updates, and that these cost less than a time-out. How many buffers \
-              there were it does not say: the 16 of the scenario are a guess. Where the window is \
-              smaller than a screenful, our Comet has a congestion window, of ten packets at \
-              first, which the one of 1982 had not.",
+        why: "The thesis gives no times. It states that more than twenty packets at once are too \
+              many for the concentrator, that a window of 240 bytes lets four packets be sent at \
+              once and needs eight or nine updates, and that these updates cost less than a \
+              timeout. The thesis does not state how many buffers the concentrator had: the 16 of \
+              the scenario are an assumption. Where the window is smaller than a screenful, the \
+              simulated Comet has a congestion window, initially of ten packets, which the Comet \
+              of 1982 did not have.",
     })
 }
 
@@ -53,7 +54,7 @@ mod tests {
         let scenario = built_in();
         assert!(scenario.windows_bytes[0] < SCREENFUL);
         let rows = table(&scenario).unwrap().rows;
-        assert!(rows[0].what.contains(" 0 lost, 0 time-outs"), "{rows:?}");
+        assert!(rows[0].what.contains(" 0 lost, 0 timeouts"), "{rows:?}");
         assert!(rows[0].ours < rows[4].ours, "{rows:?}");
     }
 }

@@ -2,13 +2,13 @@
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
-use crate::line::Line;
 use crate::picture::{self, Drawing, Picture};
 use crate::table::{Figure, Origin, Row, Table};
+use crate::transmission_line::Line;
 use crate::world::Stuck;
 
 /// Data bytes of the packets. The fits use all sizes except the first, because the thesis does not
-/// state its own.
+/// state the sizes of its fits.
 const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
 /// Overhead of a packet besides its data.
 const OVERHEAD_BYTES: usize = 47;
@@ -17,7 +17,7 @@ const OVERHEAD_BYTES: usize = 47;
 struct Paper {
     name: &'static str,
     origin: Origin,
-    /// Whether it was timed instead of calculated or estimated (§6.2.1).
+    /// Whether the thesis measured the line instead of calculating or estimating it (§6.2.1).
     is_measured: bool,
     at_0_s: f64,
     us_a_byte: f64,
@@ -27,7 +27,7 @@ const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_a_byte: f64) -
     Paper { name, origin, is_measured: true, at_0_s, us_a_byte }
 }
 
-/// From the top. All costs except that of a carriage return are the thesis's.
+/// Lines of the figure, from the top. All costs except that of a carriage return are the thesis's.
 const PAPER: [Paper; 5] = [
     line("CR", Origin::Fit, 0.0589, 2_279.7),
     line("PC", Origin::Input, 0.0589, 1_887.7),
@@ -63,17 +63,19 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let rows = lines().flat_map(|(paper, times)| compared(paper, times)).collect();
     let table = Table {
         number: "figure 6-1",
-        title: "packet transfer time by size, the lines fitted to the points",
+        title: "packet transfer time by size, lines fitted to the points",
         unit: "s; us",
         rows,
-        why: "The thesis prints the picture and table 6-1, from which all figures of its lines are \
-              put together here. It calculated SL and estimated INT, by counting cycles. Line OP has the interrupt of the last byte, \
-              231 us, which the thesis has in its OOF. In line CR our carriage returns come at \
-              every 82nd byte, so that sizes between have none for their rest: a fit through five \
-              sizes is not the thesis's through its own.",
+        why: "The thesis prints the picture and table 6-1, from which all values of its lines are \
+              computed here. It calculated SL and estimated INT, by counting cycles. Line OP \
+              includes the interrupt of the last byte, 231 us, which the thesis counts in its OOF. \
+              In line CR the carriage returns of plumbline's text come at every 82nd byte, so that \
+              a packet whose size is between two multiples of 82 has no carriage return for the \
+              rest: a fit through five sizes differs from the thesis's fit through its own sizes.",
     };
-    let title = "packet transfer time by size, from our own points";
-    let (across, up) = ("bits of the packet", "s");
+    let title = "packet transfer time by size, from plumbline's points";
+    let across = "bits of the packet";
+    let up = "s";
     let drawing = Drawing::Plot { across, up, lines: drawn };
     Ok((table, Picture { number: "figure 6-1", title, drawing }))
 }
@@ -83,7 +85,8 @@ fn compared(paper: &Paper, times: &[f64]) -> [Row; 3] {
     let (at_0, slope) = fit(times);
     let Paper { name, origin, is_measured, at_0_s, us_a_byte } = *paper;
     let row = |what: String, theirs: f64, ours: f64, digits| {
-        let (row, figure) = (Row::new(what, origin, ours, digits), Figure::derived(theirs));
+        let row = Row::new(what, origin, ours, digits);
+        let figure = Figure::derived(theirs);
         if is_measured { row.measured(figure) } else { row.predicted(figure) }
     };
     let last = times.last().copied().unwrap_or_default();
@@ -106,7 +109,8 @@ fn fit(times: &[f64]) -> (f64, f64) {
     let points = SIZES.iter().map(|size| *size as f64).zip(times.iter().copied());
     let count = times.len().max(1) as f64;
     let (sum_x, sum_y) = points.clone().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
-    let (mean_x, mean_y) = (sum_x / count, sum_y / count);
+    let mean_x = sum_x / count;
+    let mean_y = sum_y / count;
     let (over, under) = points.fold((0.0, 0.0), |(over, under), (x, y)| {
         (over + (x - mean_x) * (y - mean_y), under + (x - mean_x) * (x - mean_x))
     });
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_thesis_did_not_time_is_not_among_what_it_measured() {
+    fn packets_that_the_thesis_did_not_time_are_not_listed_as_measured() {
         let (table, _) = table(&built_in()).unwrap();
         assert_eq!(table.rows.len(), 15);
         for row in &table.rows {

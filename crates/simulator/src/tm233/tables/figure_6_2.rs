@@ -1,23 +1,24 @@
 //! Figure 6-2: echoes from CSR, each timed with a clock of 18.2 ticks per second.
 
 use super::super::experiments::WINDOW;
-use super::super::foreign::{Additions, Visit};
+use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::picture::{Bar, Drawing, Picture};
 use crate::table::{Row, Table};
 use crate::world::Stuck;
-use protocols::chance::Chance;
 use protocols::link::llp;
+use protocols::rng::Rng;
 use protocols::time::Duration;
 use std::collections::BTreeMap;
 
 /// Returns the distribution of echoes over ticks, at both speeds.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
-    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let mut bars = Vec::new();
     let Some(host) = scenario.hosts.first() else { return Ok(results(rows, bars)) };
     let keys = usize::try_from(scenario.clumps.keys).unwrap_or(usize::MAX);
     for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
-        let visit = Visit {
+        let foreign_session = ForeignSession {
             scenario,
             host,
             rate_bps,
@@ -26,10 +27,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
             additions: Additions::default(),
             seed: scenario.seed,
         };
-        let mut chance = Chance::from_seed(scenario.seed);
+        let mut rng = Rng::from_seed(scenario.seed);
         let mut by_ticks: BTreeMap<u128, u32> = BTreeMap::new();
-        for time in visit.echoes(keys)? {
-            *by_ticks.entry(ticks(time, &mut chance)).or_default() += 1;
+        for time in foreign_session.echoes(keys)? {
+            *by_ticks.entry(ticks(time, &mut rng)).or_default() += 1;
         }
         for (ticks, count) in by_ticks {
             let what = format!("{rate_bps} bit/s, {ticks} ticks ({} ms)", ticks * 55);
@@ -46,18 +47,18 @@ fn results(rows: Vec<Row>, bars: Vec<Bar>) -> (Table, Picture) {
         title: "echoes from CSR, one by one, by ticks of 54.9 ms",
         unit: "echoes",
         rows,
-        why: "The picture cannot be read in the scan. Its text says that most took three or four \
-              ticks at 9,600 bit/s and two or three at 19,200, and that load delayed the others, \
-              of which we have none.",
+        why: "The picture cannot be read in the scan. The text of the thesis states that most \
+              echoes took three or four ticks at 9,600 bit/s and two or three at 19,200, and that \
+              load delayed the others; the simulation has no load.",
     };
     let title = "echoes from CSR by the ticks that they took";
     (table, Picture { number: "figure 6-2", title, drawing: Drawing::Bars(bars) })
 }
 
 /// Returns `time` in ticks, as measured from a random phase between two ticks.
-fn ticks(time: Duration, chance: &mut Chance) -> u128 {
+fn ticks(time: Duration, rng: &mut Rng) -> u128 {
     let tick = llp::ticks(1).as_nanos();
-    let phase = u128::from(chance.below(u64::try_from(tick).unwrap_or(1)));
+    let phase = u128::from(rng.below(u64::try_from(tick).unwrap_or(1)));
     (phase + time.as_nanos()) / tick.max(1)
 }
 

@@ -1,37 +1,39 @@
-//! Figure 6-3: screenfuls from CSR form clumps, by the number of retransmissions.
+//! Figure 6-3: the times of screenfuls from CSR form clumps, one for each number of
+//! retransmissions.
 
 use super::super::experiments::WINDOW;
-use super::super::foreign::{Additions, Shown, Visit};
+use super::super::foreign::{Additions, ForeignSession, ScreenfulResult};
 use super::super::scenario::{Scenario, Timer};
 use crate::picture::{Bar, Drawing, Picture};
 use crate::table::{Extent, Figure, Origin, Row, Table};
 use crate::world::Stuck;
 use std::collections::BTreeMap;
 
-/// Clumps of the thesis, in seconds.
+/// Times of the clumps of the thesis, in seconds.
 const CLUMPS: [f64; 3] = [3.0, 7.0, 11.0];
 
 /// Returns the clumps at both speeds, with either rule of the retransmission timer, and the time of
 /// each test with the rule of the scenario.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
-    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let mut bars = Vec::new();
     for timer in Timer::ALL {
         let with_timer = Scenario { retransmission_timer: timer, ..scenario.clone() };
         for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
-            let shown = trials(&with_timer, rate_bps, Additions::default())?;
+            let result = trials(&with_timer, rate_bps, Additions::default())?;
             if timer == scenario.retransmission_timer {
-                bars.extend(by_half_seconds(rate_bps, &shown));
+                bars.extend(by_half_seconds(rate_bps, &result));
             }
             let mut clumps: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-            for shown in shown {
-                clumps.entry(shown.timeouts).or_default().push(shown.time.as_secs_f64());
+            for result in result {
+                clumps.entry(result.timeouts).or_default().push(result.time.as_secs_f64());
             }
             for (timeouts, times) in clumps {
                 let clump = usize::try_from(timeouts).ok().and_then(|at| CLUMPS.get(at));
                 let share = times.len() as f64 * 100.0 / f64::from(scenario.clumps.trials.max(1));
                 let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
                 let rule = timer.text();
-                let what = format!("{rate_bps} bit/s, {rule}, {timeouts} time-outs, {share:.0} %");
+                let what = format!("{rate_bps} bit/s, {rule}, {timeouts} timeouts, {share:.0} %");
                 let origin = origin(timer, timeouts);
                 let row = Row::new(what, origin, mean, 1);
                 let measured = clump.map(|clump| Figure::new(Extent::About(*clump)));
@@ -41,17 +43,18 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     }
     let table = Table {
         number: "figure 6-3",
-        title: "screenfuls from CSR through a concentrator that drops what comes in a burst",
-        unit: "s, the mean of each clump",
+        title: "screenfuls from CSR through a concentrator that drops packets of a burst",
+        unit: "s, mean of each clump",
         rows,
-        why: "Four packets come together; the first passes, and each other one is dropped with a \
-              chance of 35 %, for the thesis says \"often\" and no more. How long CSR waits, 3.5 \
-              s, is read off its clumps. How many fall in each it shows for ten tests in a picture \
-              that cannot be read. It counts retransmissions, we count time-outs: what else is \
-              missing comes again within the same one. Its clumps are as far apart the second time \
-              as the first: a timer that is fixed, which is what the scenario has. One that backs \
-              off, as RFC 6298 §5.5 asks of hosts of today, waits twice as long the second time, \
-              and its third clump is late by that.",
+        why: "Four packets arrive together; the first passes, and each of the others is dropped \
+              with a probability of 35 %, because the thesis states only \"often\". The timeout of \
+              CSR, 3.5 s, is derived from its clumps. The thesis shows the share of each clump for \
+              ten tests in a picture that cannot be read in the scan. The thesis counts \
+              retransmissions, plumbline counts timeouts: all data that is missing at a timeout is \
+              retransmitted together. In the thesis the second and the third clump are as far \
+              apart as the first and the second: this means a fixed timer, which the scenario has. \
+              A timer that backs off, as RFC 6298 §5.5 requires of modern hosts, waits twice as \
+              long the second time, and its third clump is late by that time.",
     };
     let title = "screenfuls from CSR by the time that they took";
     Ok((table, Picture { number: "figure 6-3", title, drawing: Drawing::Bars(bars) }))
@@ -69,8 +72,8 @@ const fn origin(timer: Timer, timeouts: u64) -> Origin {
 }
 
 /// Returns the distribution of the test times in half seconds, ascending.
-fn by_half_seconds(rate_bps: u64, shown: &[Shown]) -> Vec<Bar> {
-    let halves = shown.iter().map(|shown| shown.time.as_millis() / 500);
+fn by_half_seconds(rate_bps: u64, result: &[ScreenfulResult]) -> Vec<Bar> {
+    let halves = result.iter().map(|result| result.time.as_millis() / 500);
     let mut counts: BTreeMap<u128, u32> = BTreeMap::new();
     for half in halves.clone() {
         *counts.entry(half).or_default() += 1;
@@ -89,12 +92,13 @@ pub(super) fn trials(
     scenario: &Scenario,
     rate_bps: u64,
     additions: Additions,
-) -> Result<Vec<Shown>, Stuck> {
+) -> Result<Vec<ScreenfulResult>, Stuck> {
     let Some(host) = scenario.hosts.first() else { return Ok(Vec::new()) };
     let run = |trial| {
         let seed = scenario.seed + u64::from(trial);
         let window = WINDOW;
-        Visit { scenario, host, rate_bps, window, is_faulty: true, additions, seed }.screenful()
+        ForeignSession { scenario, host, rate_bps, window, is_faulty: true, additions, seed }
+            .screenful()
     };
     (0..scenario.clumps.trials).map(run).collect()
 }
@@ -119,14 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn with_a_fixed_timer_the_third_clump_comes_as_long_after_the_second_as_that_after_the_first() {
+    fn with_a_fixed_timer_the_clumps_are_equally_spaced() {
         let scenario = built_in();
         let rows = table(&scenario).unwrap().0.rows;
         let third = |timer: &str| -> Vec<f64> {
-            let is_it = |row: &&Row| row.what.contains(timer) && row.what.contains(" 2 time-outs");
+            let is_it = |row: &&Row| row.what.contains(timer) && row.what.contains(" 2 timeouts");
             rows.iter().filter(is_it).map(|row| row.ours).collect()
         };
-        let (fixed, backs_off) = (third("fixed"), third("backs off"));
+        let fixed = third("fixed");
+        let backs_off = third("backs off");
         assert!(
             !fixed.is_empty() && fixed.iter().all(|time| (time - 11.0).abs() < 1.5),
             "{rows:?}"

@@ -24,15 +24,16 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         title: "packets of 500 bytes that are not received correctly (§6.2.3)",
         unit: "%",
         rows,
-        why: "A byte that comes while the routine is busy waits for it, and is lost if the next \
-              one comes before its turn: the adapter keeps one, and the thesis has it so of every \
-              interrupt (§1.1). That some bytes take longer than 231 us is the thesis's \
-              conclusion; that these are one in ten, and 60 us longer on the average, is fitted to \
-              its figures at 28,800 and 38,400 bit/s, with packets of 500 bytes, of which it does \
-              not say the size. The average byte then takes 237 us, 2.6 % more than the thesis \
-              counted in the processor's manual, and of that it says that it may be very \
-              inaccurate. At 43,000 bit/s nothing is fitted: a byte has 232.6 us there, so that \
-              the routine falls behind in every packet.",
+        why: "A byte that arrives while the routine is busy waits for the routine, and is lost if \
+              the next byte arrives before the routine takes it: the adapter holds one byte, and \
+              the thesis describes every interrupt in this way (§1.1). The thesis concludes that \
+              some bytes take longer than 231 us. That one byte in ten takes longer, by 60 us on \
+              average, is fitted to the thesis's figures at 28,800 and 38,400 bit/s, with packets \
+              of 500 bytes; the thesis does not state their size. The average byte then takes 237 \
+              us, 2.6 % more than the thesis counted in the processor's manual; according to the \
+              thesis this count may be very inaccurate. At 43,000 bit/s no parameter is fitted: \
+              the line sends a byte every 232.6 us, so that the routine falls behind in every \
+              packet.",
     }
 }
 

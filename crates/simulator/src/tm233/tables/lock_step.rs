@@ -5,7 +5,8 @@ use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the maximum data transfer test in lock-step, and with answers when one packet is left.
+/// Returns the maximum data transfer test in lock-step, and with acknowledgments when one packet is
+/// left to process.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = scenario.transfer_time();
     let mut rows = Vec::new();
@@ -16,20 +17,23 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             let transfer = maximum_transfer_by(equipment, rate_bps, time)?;
             let bps = transfer.data_bytes as f64 * 8.0 / time.as_secs_f64();
             let measured = measured.filter(|_| rate_bps == 9_600);
-            let what = format!("{what}, {rate_bps} bit/s, {} answers", transfer.packets_out);
+            let what =
+                format!("{what}, {rate_bps} bit/s, {} acknowledgments", transfer.packets_out);
             rows.push(Row::output(what, bps, 0).measured_if(measured));
         }
     }
     Ok(Table {
         number: "A",
-        title: "the maximum data transfer in lock-step (§5.6), and when one packet left is answered (§7.1)",
+        title: "maximum data transfer in lock-step (§5.6), and with an acknowledgment when one \
+                packet is left (§7.1)",
         unit: "data bit/s",
         rows,
-        why: "The thesis proposes the cure and has not built it. In lock-step the sender stands \
-              still while the last packet of a window is printed and the window travels back. The \
-              cure opens the window when it is half used and one packet is left to take, at the \
-              price of more acknowledgments of 5 ms each. What the processor needs for a packet of \
-              500 bytes (0.7117 s) does not change: with nothing else 5,620 bit/s are the limit.",
+        why: "The thesis proposes the remedy and has not built it. In lock-step the sender waits \
+              while the last packet of a window is printed and the window update travels back. The \
+              remedy opens the window when half of it is used and one packet is left to process, \
+              at the cost of more acknowledgments of 5 ms each. The processor time of a packet of \
+              500 bytes (0.7117 s) does not change: without any other work 5,620 bit/s are the \
+              limit.",
     })
 }
 
@@ -39,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn to_answer_early_brings_more_and_never_more_than_the_processor_can_take() {
+    fn early_answers_raise_the_rate_up_to_the_limit_of_the_processor() {
         let rows = table(&built_in()).unwrap().rows;
         let [slow, fast, slow_early, fast_early] = &rows[..] else { panic!("four rows") };
         assert!(slow_early.ours > slow.ours && fast_early.ours > fast.ours, "{rows:?}");

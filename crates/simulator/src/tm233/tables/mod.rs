@@ -1,5 +1,5 @@
-//! The tables and figures of TM-233 §6.2 and §6.3 beside the thesis's, with the reasons of
-//! differences, and the effects of this project's additions.
+//! The tables and figures of TM-233 §6.2 and §6.3 beside those of the thesis, with the reasons for
+//! the differences, and the effects of plumbline's additions.
 
 mod added;
 mod comet;

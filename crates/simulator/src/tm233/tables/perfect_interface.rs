@@ -6,12 +6,12 @@ use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Work;
 
-/// Faster than the processor in any case.
+/// Line rate that is much faster than the processor.
 const RATE_BPS: u64 = 10_000_000_000;
 /// Bits of a screenful's characters.
 const SCREENFUL_BITS: f64 = 1_966.0 * 8.0;
 
-/// Returns the times of a screenful and an echo with it.
+/// Returns the times of a screenful and of an echo with such an interface.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let costs = scenario.equipment().costs.with(Work::LineByte, 0);
     let equipment = Equipment { costs, ..scenario.equipment() };
@@ -30,8 +30,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             Row::output("times faster than 23,040 bit/s", wired / echo, 1)
                 .predicted(Extent::AtMost(3.0)),
         ],
-        why: "What is left is the prices without the interrupt routine. The thesis says \"up to a \
-              factor of three\" for the echo; its own figures, 0.0638 and 0.0216 s, are 2.95.",
+        why: "The computed times are the costs without the interrupt routine. The thesis states \
+              \"up to a factor of three\" for the echo; its own figures, 0.0638 and 0.0216 s, have \
+              a ratio of 2.95.",
     })
 }
 
@@ -42,7 +43,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn the_perfect_interface_shows_a_screenful_in_2_30_s() {
+    fn the_perfect_interface_displays_a_screenful_in_2_30_s() {
         for row in &table(&built_in()).unwrap().rows {
             assert_within(row.predicted, 0.02, row);
         }

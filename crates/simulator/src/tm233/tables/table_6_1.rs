@@ -2,8 +2,8 @@
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
-use crate::line::Line;
 use crate::table::{Figure, Origin, Row, Table};
+use crate::transmission_line::Line;
 use crate::world::Stuck;
 
 /// Data bytes of the columns of part B.
@@ -18,7 +18,7 @@ struct Statistic {
     paper_us: f64,
     ours: [f64; 4],
     origin: Origin,
-    /// Whether the thesis marks it as calculated.
+    /// Whether the thesis marks the line as calculated.
     is_calculated: bool,
 }
 
@@ -86,15 +86,16 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "packet transfer times between two personal computers, 9,600 bit/s",
         unit: "s; us a data byte",
         rows,
-        why: "The prices are taken from this table: it shows that our engines do the work as often \
-              as the thesis has it, no more. Its lines are fits through sizes of all kinds; 466 \
-              bytes hold five carriage returns, 500 hold six and one byte holds none, which a \
-              straight line does not show, and its PCO begins at -0.1 ms for no byte. Ours at no \
-              byte is the straight line through 1 and 500. Line OP is longer by the interrupt of \
-              the last byte, 231 us, which the thesis has in its OOF, and by the bytes that LLP \
-              escapes. Of OOV, which is that of both sides, the thesis prints the half at 466 bytes, \
-              and in tables 6-2 and 6-3 at 500; the rest of its row cannot be read. SL, INT and ACT \
-              are calculated in both.",
+        why: "The costs are taken from this table: the agreement shows only that plumbline's \
+              engines perform each kind of work as often as the thesis does. The thesis's lines \
+              are fits through many sizes; 466 bytes hold five carriage returns, 500 hold six and \
+              one byte holds none, which a straight line does not show, and its PCO begins at -0.1 \
+              ms for no data. Plumbline's value for no data is on the straight line through 1 and \
+              500 bytes. Line OP is longer by the interrupt of the last byte, 231 us, which the \
+              thesis counts in its OOF, and by the bytes that LLP escapes. Of OOV, which is the \
+              sum of both sides, the thesis prints half at 466 bytes, and at 500 in tables 6-2 and \
+              6-3; the rest of the row cannot be read in the scan. SL, INT and ACT are calculated \
+              in the thesis and here.",
     })
 }
 
@@ -146,12 +147,12 @@ fn serial<const COUNT: usize>(scenario: &Scenario, sizes: [usize; COUNT]) -> [f6
     sizes.map(|size| line.serial_time(size + OVERHEAD_BYTES).as_secs_f64())
 }
 
-/// Extrapolates the value for 0 bytes and prepends it to those for 1, 466 and 500 bytes.
+/// Extrapolates the value for 0 bytes, and returns it before the values for 1, 466 and 500 bytes.
 fn from_1_on([at_1, at_466, at_500]: [f64; 3]) -> [f64; 4] {
     [at_1 - (at_500 - at_1) / 499.0, at_1, at_466, at_500]
 }
 
-/// Returns microseconds per data byte, from 1 byte to 500.
+/// Returns the slope between 1 byte and 500 bytes, in microseconds per data byte.
 fn slope([_, at_1, _, at_500]: [f64; 4]) -> f64 {
     (at_500 - at_1) / 499.0 * 1e6
 }
@@ -163,7 +164,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn what_the_thesis_calculates_comes_out_within_half_a_percent() {
+    fn the_calculations_of_the_thesis_are_reproduced_within_half_a_percent() {
         let rows = table(&built_in()).unwrap().rows;
         let calculated: Vec<_> = rows.iter().filter(|row| row.predicted.is_some()).collect();
         assert_eq!(calculated.len(), 15);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_oov_stands_beside_the_half_that_the_thesis_prints() {
+    fn half_of_oov_is_compared_with_the_printed_half() {
         let rows = table(&built_in()).unwrap().rows;
         let halves: Vec<&Row> = rows.iter().filter(|row| row.what.starts_with("1/2 OOV")).collect();
         assert_eq!(halves.len(), 2, "{rows:?}");

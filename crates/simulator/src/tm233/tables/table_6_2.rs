@@ -2,8 +2,8 @@
 
 use super::super::experiments::{Transfer, maximum_transfer_by};
 use super::super::scenario::Scenario;
-use crate::line::Line;
 use crate::table::{Row, Table};
+use crate::transmission_line::Line;
 use crate::world::Stuck;
 
 /// Bits on the line of a packet with 500 bytes of data, and of one with none.
@@ -11,12 +11,13 @@ const PACKET_BITS: [f64; 2] = [5_470.0, 470.0];
 /// Number of packets of a window.
 const GROUP: u64 = 8;
 
-/// Returns the counts, and the thesis's sum of their costs.
+/// Returns the packet counts of the test, and the thesis's sum of the costs of these packets.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let transfer =
         maximum_transfer_by(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
     let count = |what: &str, measured: f64, ours| Row::output(what, ours, 0).measured(measured);
-    let (packets, answers) = (transfer.packets_in as f64, transfer.packets_out as f64);
+    let packets = transfer.packets_in as f64;
+    let answers = transfer.packets_out as f64;
     let seconds = scenario.transfer_time().as_secs_f64();
     let [packet_bits, answer_bits] = PACKET_BITS;
     let total_bps = (packets * packet_bits + answers * answer_bits) / seconds;
@@ -32,35 +33,38 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "maximum data transfer, 600 s at 9,600 bit/s",
         unit: "packets; s; bit/s",
         rows,
-        why: "The thesis sums up 572.5 s for what took 600 s and did not find the rest. Ours is \
-              the same sum with our packets and with what our meter says that each takes; it has \
-              the rest in its own way, so that the counts come near what was measured proves \
-              little: our sender makes all eight packets of a window before the line has the \
-              first, where the thesis's makes one, which is the row of the far side; and a \
-              carriage return costs 33.5 ms instead of 32.1 (see table 6-3), 0.07 s a window. Of \
-              the 92 packets one is for a group of six, and the thesis leaves it out of its sum; \
-              ours has whole groups of eight. In its total rate the acknowledgments are counted: \
-              734 packets alone are 6,692 bit/s, with 92 acknowledgments 6,764.",
+        why: "The thesis's sum is 572.5 s for a test of 600 s, and it does not explain the \
+              difference. Plumbline's value is the same sum with its own packets and with the time \
+              that its meter reports for each. Its difference has other causes, so agreement of \
+              the counts with the measured ones proves little: its sender makes all eight packets \
+              of a window before the line has sent the first, whereas the thesis's sender makes \
+              one, which is the row of the remote host; and a carriage return costs 33.5 ms \
+              instead of 32.1 (see table 6-3), 0.07 s per window. Of the thesis's 92 packets one \
+              is for a group of six, and the thesis omits it from its sum; plumbline has only \
+              groups of eight. The thesis's total rate includes the acknowledgments: 734 packets \
+              alone are 6,692 bit/s, with 92 acknowledgments 6,764.",
     })
 }
 
-/// Returns the thesis's sum, and that of the model.
+/// Returns the parts of the thesis's sum, and the same parts of the model.
 fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let line = Line::serial(scenario.rate_bps);
-    let (line_byte_ns, segment_ns) = (scenario.costs.line_byte_ns, scenario.costs.segment_ns);
+    let line_byte_ns = scenario.costs.line_byte_ns;
+    let segment_ns = scenario.costs.segment_ns;
     let interrupts = |bytes: u64| bytes as f64 * line_byte_ns as f64 / 1e9;
     let segment = segment_ns as f64 / 1e9;
-    let (packets, answers) = (transfer.packets_in as f64, transfer.packets_out as f64);
+    let packets = transfer.packets_in as f64;
+    let answers = transfer.packets_out as f64;
     let groups = transfer.packets_in.div_ceil(GROUP) as f64;
     // Work of the receiver for its acknowledgments is not charged to received packets.
     let for_answers = answers * (segment + interrupts(47));
     let packet = (transfer.receiver_busy.as_secs_f64() - for_answers) / packets.max(1.0);
     let concurrent = line.serial_time(547).as_secs_f64() - interrupts(547);
     let parts = [
-        ("first packets of each eight, s", 106.3, groups * (packet + concurrent)),
-        ("the others, s", 456.9, (packets - groups) * packet),
+        ("first packet of each eight, s", 106.3, groups * (packet + concurrent)),
+        ("other packets, s", 456.9, (packets - groups) * packet),
         ("acknowledgments, s", 4.9, answers * (segment + line.serial_time(47).as_secs_f64())),
-        ("far side, s", 4.4, transfer.sender_layers.as_secs_f64()),
+        ("remote host, s", 4.4, transfer.sender_layers.as_secs_f64()),
     ];
     let sum: f64 = parts.iter().map(|(.., ours)| ours).sum();
     let share = sum / scenario.transfer_time().as_secs_f64() * 100.0;
@@ -69,7 +73,7 @@ fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
         .map(|(what, paper, ours)| Row::output(what, ours, 1).predicted(paper))
         .collect();
     rows.push(Row::output("sum, s", sum, 1).predicted(572.5));
-    rows.push(Row::output("of the time of the test, %", share, 0).predicted(95.0));
+    rows.push(Row::output("sum, % of the time of the test", share, 0).predicted(95.0));
     rows
 }
 
@@ -80,7 +84,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn table_6_2_comes_out_within_two_percent_of_what_was_measured() {
+    fn table_6_2_is_within_two_percent_of_the_measurements() {
         let table = table(&built_in()).unwrap();
         for row in &table.rows[..2] {
             assert_within(row.measured, 0.02, row);

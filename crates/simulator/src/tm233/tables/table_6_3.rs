@@ -20,8 +20,8 @@ const DATA_BITS: f64 = 1_966.0 * 8.0;
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (len, paper) in PACKETS {
-        let shown = text_by(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed, len)?;
-        let ours = parts(scenario, &shown);
+        let result = text_by(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed, len)?;
+        let ours = parts(scenario, &result);
         for ((name, paper), ours) in NAMES.iter().zip(paper).zip(ours) {
             // The cost of a carriage return is fitted to this table.
             let is_fitted = matches!(*name, "CRO" | "total");
@@ -46,35 +46,36 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     rows.extend([
         rate("headers and data, bit/s", 7_700.0, TOTAL_BITS, total),
         rate("data, bit/s", 5_600.0, DATA_BITS, total),
-        rate("data, the screen alone, bit/s", 7_400.0, DATA_BITS, screen),
+        rate("data, screen time only, bit/s", 7_400.0, DATA_BITS, screen),
     ]);
     Ok(Table {
         number: "6-3",
-        title: "least time for a screenful of 1966 characters",
+        title: "minimum time of a screenful of 1966 characters",
         unit: "s; bit/s",
         rows,
-        why: "This is the prices added up: it shows that our engines do the work that the thesis \
-              counts. It has a packet of each size and three and one of them as the total; of the \
-              screenful's four parts its text has the first, 2.13 s, which it checked by a program \
-              that only prints, and the other three are its own figures, put together by us. One \
-              price is taken from here and not from table 6-1: a carriage return is 33.5 ms, a \
-              23rd of what the screen takes beyond 692 us a byte. With the slope of table 6-1, 392 \
-              us times the 82 bytes of a line, it is 32.1 ms, and the total 2.769 s. A packet by \
-              itself has whole carriage returns, six in 500 bytes and five in 466.",
+        why: "The values are sums of the costs: the agreement shows that plumbline's engines do \
+              the work that the thesis counts. The thesis has a packet of each size, and three of \
+              one size and one of the other as the total. Of the screenful's four parts its text \
+              has the first, 2.13 s, which it verified with a program that only prints; the other \
+              three are computed here from its figures. One cost is taken from this table and not \
+              from table 6-1: a carriage return is 33.5 ms, one 23rd of the screen time beyond 692 \
+              us per byte. With the slope of table 6-1, 392 us times the 82 bytes of a line, a \
+              carriage return would be 32.1 ms, and the total 2.769 s. A single packet has a whole \
+              number of carriage returns, six in 500 bytes and five in 466.",
     })
 }
 
 /// Returns the processor time of a text: CRO, PCO, OOF and OOV of one side, INT, and the total.
-fn parts(scenario: &Scenario, shown: &Screenful) -> [f64; 6] {
-    let seconds = |account: Account| shown.charged(account).as_secs_f64();
-    let returns = shown.new_lines as f64 * scenario.costs.new_line_ns as f64 / 1e9;
+fn parts(scenario: &Scenario, result: &Screenful) -> [f64; 6] {
+    let seconds = |account: Account| result.charged(account).as_secs_f64();
+    let returns = result.new_lines as f64 * scenario.costs.new_line_ns as f64 / 1e9;
     [
         returns,
         seconds(Account::Terminal) - returns,
         seconds(Account::TcpFixed),
         seconds(Account::TcpByte) + seconds(Account::Telnet),
         seconds(Account::Interrupt),
-        shown.busy().as_secs_f64(),
+        result.busy().as_secs_f64(),
     ]
 }
 
@@ -85,7 +86,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn the_screenful_of_table_6_3_and_its_rates_come_out_within_one_percent() {
+    fn the_screenful_of_table_6_3_and_its_rates_are_within_one_percent() {
         let rows = table(&built_in()).unwrap().rows;
         for row in &rows[2 * NAMES.len()..] {
             assert_within(row.predicted, 0.01, row);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_by_itself_differs_from_table_6_3_by_its_whole_carriage_returns_and_no_more() {
+    fn a_single_packet_differs_from_table_6_3_only_by_its_carriage_returns() {
         let rows = table(&built_in()).unwrap().rows;
         for row in rows[..2 * NAMES.len()].iter().filter(|row| !row.what.ends_with("CRO")) {
             let limit = if row.what.ends_with("total") { 0.025 } else { 0.01 };

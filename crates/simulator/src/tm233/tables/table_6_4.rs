@@ -30,7 +30,7 @@ const PAPER: [Paper; 4] = [
 ];
 /// Time independent of the line, for both directions.
 const OVERHEAD_S: f64 = 0.0216;
-/// 480 bits each way.
+/// Bits on the line for a key and its echo: 480 bits in each direction.
 const ECHO_BITS: f64 = 2.0 * 480.0;
 
 /// Returns the echo on each line, with the line's part and the remainder.
@@ -56,12 +56,12 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "character echo between two personal computers, round trip",
         unit: "s",
         rows,
-        why: "Ours is longer by the interrupt of the last byte each way, 231 us, which the thesis \
-              has in its OOF, and by the bytes of the headers that LLP escapes, one in eight round \
-              trips (with one seed of five it is two or four in each, 2 or 4 ms at 9,600 bit/s). \
-              The line's part is calculated in both, 960 bits, without what is escaped. The \
-              measured figure at 4,800 bit/s cannot be read in the scan. What does not depend on \
-              the line is the prices.",
+        why: "Plumbline's time is longer by the interrupt of the last byte in each direction, 231 \
+              us, which the thesis counts in its OOF, and by the header bytes that LLP escapes, \
+              one in eight round trips (with one seed of five, two or four bytes in each, 2 or 4 \
+              ms at 9,600 bit/s). The part of the line is calculated in the thesis and here, 960 \
+              bits, without escaped bytes. The measured figure at 4,800 bit/s cannot be read in \
+              the scan. The part that does not depend on the line is the sum of the costs.",
     })
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn table_6_4_comes_out_within_one_percent_of_what_was_measured() {
+    fn table_6_4_is_within_one_percent_of_the_measurements() {
         let rows = table(&built_in()).unwrap().rows;
         let totals: Vec<_> = rows.iter().filter(|row| row.what.ends_with("total")).collect();
         assert_eq!(totals.len(), 4);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_beside_the_line_comes_out_within_half_a_millisecond() {
+    fn the_time_besides_the_line_is_within_half_a_millisecond() {
         let rows = table(&built_in()).unwrap().rows;
         let mut compared = 0;
         for row in rows.iter().filter(|row| row.what.ends_with("minus line")) {

@@ -17,19 +17,19 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         let measured = paper.map(|(.., measured)| *measured);
         let screenful =
             screenful_by(scenario.equipment(), *rate_bps, WINDOW, scenario.seed)?.first_to_last;
-        let shown = Row::output(format!("{rate_bps} bit/s"), screenful.as_secs_f64(), 2);
-        rows.push(shown.predicted_if(predicted).measured_if(measured));
+        let result = Row::output(format!("{rate_bps} bit/s"), screenful.as_secs_f64(), 2);
+        rows.push(result.predicted_if(predicted).measured_if(measured));
     }
     Ok(Table {
         number: "6-5",
         title: "screenful between two personal computers, first to last character",
         unit: "s",
         rows,
-        why: "The prediction begins the screenful before the checksum of its first packet; we \
-              print nothing before a packet is known to be whole, 19 ms later, and on a faster \
-              line more interrupts have passed by then. The thesis could not explain its own 0.15 \
-              s between predicted and measured; at 4,800 bit/s it had time-outs from a fault in \
-              its link.",
+        why: "The prediction starts the screenful before the checksum of the first packet; \
+              plumbline prints no data of a packet before it has verified the checksum, 19 ms \
+              later, and on a faster line more interrupts have occurred by that time. The thesis \
+              could not explain its own difference of 0.15 s between predicted and measured; at \
+              4,800 bit/s it had timeouts caused by a fault in its link.",
     })
 }
 
@@ -40,7 +40,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn table_6_5_comes_out_within_two_percent_of_predicted_and_eight_of_measured() {
+    fn table_6_5_is_within_two_percent_of_predictions_and_eight_of_measurements() {
         for row in &table(&built_in()).unwrap().rows[1..] {
             assert_within(row.predicted, 0.02, row);
             assert_within(row.measured, 0.08, row);

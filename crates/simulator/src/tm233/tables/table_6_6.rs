@@ -1,7 +1,7 @@
 //! Table 6-6: echoes from foreign hosts.
 
 use super::super::experiments::{WINDOW, echo_by};
-use super::super::foreign::{Additions, Visit};
+use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
@@ -14,7 +14,8 @@ const PAPER: [Paper; 4] = [
     ("XX", Some(0.212), 0.161, 0.051),
     ("Multics", Some(0.382), 0.325, 0.057),
 ];
-/// CSR's echo at 9,600 bit/s is missing in the scan: the sum of the other two columns.
+/// CSR's echo at 9,600 bit/s, which is missing in the scan: computed as the sum of the other two
+/// columns.
 const CSR_SLOW_CALCULATED: f64 = 0.128 + 0.047;
 /// Number of echoes that are averaged.
 const FOREIGN_KEYS: usize = 100;
@@ -34,7 +35,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     for host in &scenario.hosts {
         let paper = PAPER.iter().find(|(name, ..)| *name == host.name);
         let echo = |rate_bps| {
-            let visit = Visit {
+            let foreign_session = ForeignSession {
                 scenario,
                 host,
                 rate_bps,
@@ -43,7 +44,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
                 additions: Additions::default(),
                 seed: scenario.seed,
             };
-            visit.echo(keys).map(|echo| echo.as_secs_f64())
+            foreign_session.echo(keys).map(|echo| echo.as_secs_f64())
         };
         add(&mut rows, &host.name, paper, [slow, fast], [echo(slow)?, echo(fast)?]);
     }
@@ -52,11 +53,12 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "the echo with various foreign hosts",
         unit: "s",
         rows,
-        why: "What a host and its networks take is set so that 19,200 bit/s come out; 9,600 bit/s \
-              then are predicted, 50 ms later for each. Comet and Multics took 60 and 57 ms more, \
-              of which the thesis says only that the difference should be the same for all. CSR at \
-              9,600 bit/s has no figure in the scan: 0.175 is its 19,200 bit/s and the difference, \
-              0.128 + 0.047, put together by us and therefore among the predicted.",
+        why: "The time of a host and its networks is fitted to the echo at 19,200 bit/s; the echo \
+              at 9,600 bit/s is then predicted, 50 ms later for each host. Comet and Multics took \
+              60 and 57 ms more; the thesis states only that the difference should be the same for \
+              all. CSR has no readable figure at 9,600 bit/s in the scan: 0.175 is its figure at \
+              19,200 bit/s plus the difference, 0.128 + 0.047, computed here and therefore in the \
+              predicted column.",
     })
 }
 
@@ -91,7 +93,7 @@ mod tests {
     use crate::tm233::tables::tests::assert_within;
 
     #[test]
-    fn table_6_6_comes_out_within_six_percent() {
+    fn table_6_6_is_within_six_percent() {
         let rows = table(&built_in()).unwrap().rows;
         for row in rows.iter().filter(|row| row.what.ends_with("bit/s")) {
             assert_within(row.measured.or(row.predicted), 0.06, row);

@@ -1,7 +1,7 @@
 //! Table 6-7: screenfuls from foreign hosts, the best of the observed times.
 
 use super::super::experiments::{WINDOW, screenful_by};
-use super::super::foreign::{Additions, Visit};
+use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -15,9 +15,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let rates = [scenario.rate_bps, scenario.rate_bps * 2];
     let mut rows = Vec::new();
     for (rate_bps, measured) in rates.into_iter().zip([2.82, 2.83]) {
-        let shown = screenful_by(scenario.equipment(), rate_bps, WINDOW, scenario.seed)?;
+        let result = screenful_by(scenario.equipment(), rate_bps, WINDOW, scenario.seed)?;
         let what = format!("IBM PC, {rate_bps} bit/s");
-        let ours = shown.first_to_last.as_secs_f64();
+        let ours = result.first_to_last.as_secs_f64();
         rows.push(Row::output(what, ours, 2).predicted(2.67).measured(measured));
     }
     for host in &scenario.hosts {
@@ -25,7 +25,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         let predicted = paper.map(|(_, predicted, ..)| *predicted);
         let measured = paper.map_or([None; 2], |(.., slow, fast)| [*slow, *fast]);
         for (rate_bps, measured) in rates.into_iter().zip(measured) {
-            let visit = Visit {
+            let foreign_session = ForeignSession {
                 scenario,
                 host,
                 rate_bps,
@@ -34,11 +34,12 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
                 additions: Additions::default(),
                 seed: scenario.seed,
             };
-            let shown = visit.screenful()?;
-            let what = format!("{}, {rate_bps} bit/s, {} lost", host.name, shown.dropped.overflows);
-            let ours = shown.time.as_secs_f64();
-            let shown = Row::output(what, ours, 2);
-            rows.push(shown.predicted_if(predicted).measured_if(measured));
+            let result = foreign_session.screenful()?;
+            let what =
+                format!("{}, {rate_bps} bit/s, {} lost", host.name, result.dropped.overflows);
+            let ours = result.time.as_secs_f64();
+            let result = Row::output(what, ours, 2);
+            rows.push(result.predicted_if(predicted).measured_if(measured));
         }
     }
     Ok(Table {
@@ -46,10 +47,11 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "a screenful from various foreign hosts, best case",
         unit: "s",
         rows,
-        why: "The thesis takes the best of its tests, so that nothing is dropped by the \
-              concentrator's fault; it could have none from Comet and Multics, nor from XX at \
-              9,600 bit/s. Lost are packets that found no buffer. Ours lie below its measurements \
-              as its own predictions do: what held CSR and XX up at 19,200 bit/s, 0.3 and 0.5 s, \
-              it does not say. A packet more costs 5 ms and the interrupts of its headers, 11 ms.",
+        why: "The thesis takes the best of its tests, so that the fault of the concentrator drops \
+              no packet; it has no such test from Comet and Multics, nor from XX at 9,600 bit/s. \
+              Lost packets are those that found no buffer. Plumbline's values are below the \
+              thesis's measurements, like the thesis's own predictions: it does not state what \
+              delayed CSR and XX at 19,200 bit/s, by 0.3 and 0.5 s. One more packet costs 5 ms and \
+              the interrupts of its headers, 11 ms.",
     })
 }

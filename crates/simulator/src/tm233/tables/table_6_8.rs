@@ -1,18 +1,18 @@
 //! §6.3.4: memory for data, as far as a run can determine it. Table 6-8 is about code.
 
 use super::super::experiments::{MTU, PACKETS, WINDOW};
-use super::super::workload::Person;
+use super::super::workload::ScriptedUser;
 use crate::host::Host;
 use crate::table::{Row, Table};
-use protocols::station::Carried;
+use protocols::station::TcpStreamApp;
 
 /// Length of the local header in a packet buffer.
 const LOCAL_HEADER_LEN: usize = 4;
 
-/// Data of the thesis besides packet buffers and out-of-sequence data: the difference of its
-/// values.
+/// Bytes of data of the thesis besides packet buffers and out-of-sequence data: the difference
+/// between its printed values.
 pub const OTHER_DATA_BYTES: f64 = 6_576.0;
-/// Total data of the thesis.
+/// Total bytes of data of the thesis.
 pub const DATA_BYTES: f64 = 49_584.0;
 
 /// Returns the bytes of the packet buffers, and the maximum for out-of-sequence data.
@@ -25,10 +25,11 @@ pub const fn buffer_bytes() -> [usize; 2] {
 
 /// Returns the size of a host in bytes: layers, meter and Telnet.
 ///
-/// It depends on the compiler and the features of a build, so it is not in any table of a scenario.
+/// The size depends on the compiler and the features of a build, so no table of a scenario contains
+/// it.
 #[must_use]
 pub const fn host_bytes() -> usize {
-    size_of::<Host<Carried<Person>>>()
+    size_of::<Host<TcpStreamApp<ScriptedUser>>>()
 }
 
 /// Returns the table of buffer sizes.
@@ -36,16 +37,16 @@ pub(super) fn table() -> Table {
     let [packets, out_of_sequence] = buffer_bytes();
     Table {
         number: "G",
-        title: "memory of the buffers, of which §6.3.4 tells beside table 6-8",
+        title: "memory of the buffers (§6.3.4, beside table 6-8)",
         unit: "bytes",
         rows: vec![
             Row::input("packet buffers", packets as f64, 0).measured(22_528.0),
-            Row::output("data out of sequence, at most", out_of_sequence as f64, 0)
+            Row::output("out-of-sequence data, maximum", out_of_sequence as f64, 0)
                 .measured(20_480.0),
         ],
-        why: "The thesis keeps a sequence number of four bytes beside every byte out of sequence; \
-              ours keeps ranges. The rest of the data, and table 6-8, the length of the code, \
-              differ between builds of this program: they stand behind all others and are those of \
-              the program that runs.",
+        why: "The thesis keeps a sequence number of four bytes with every out-of-sequence byte; \
+              plumbline keeps ranges. The rest of the data, and table 6-8, the length of the code, \
+              differ between builds of plumbline: these tables come after all others and describe \
+              the running program.",
     }
 }

@@ -1,24 +1,24 @@
 //! Interleaved measurement of pairs of server and client with the same job, and the resulting
 //! table.
 
-use super::desk::{Desk, Measured, NotDone};
+use super::ftp_servers::ServerProgram;
 use super::job::{Job, Load, User};
-use super::servers::Maker;
+use super::run_client::{ClientRunner, Measured, TimedOut};
 use crate::bench::rounds::seconds;
 use crate::bench::{Report, Section};
 use anyhow::Result;
-use records::figures::{UNKNOWN, count};
+use records::format::{UNKNOWN, count};
 use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Number of third-party pairs that take part in all rounds.
+/// Number of third-party pairs of server and client that are measured in all rounds.
 const OTHERS: usize = 3;
 
 /// A server and a client with their job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
-    pub(super) maker: Maker,
+    pub(super) server_program: ServerProgram,
     pub(super) user: User,
     pub(super) job: Job,
     /// Label of the pair in a comparison of variants of plumb.
@@ -26,33 +26,34 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(maker: Maker, user: User, job: Job) -> Self {
-        Self { maker, user, job, variant: None }
+    pub(super) fn new(server_program: ServerProgram, user: User, job: Job) -> Self {
+        Self { server_program, user, job, variant: None }
     }
 
     pub(super) fn label(&self) -> String {
         match self.variant {
             Some(variant) => variant.to_owned(),
-            None => format!("{}, {}", self.maker.name(), self.user.name()),
+            None => format!("{}, {}", self.server_program.name(), self.user.name()),
         }
     }
 
-    fn is_of_others(&self) -> bool {
-        self.maker != Maker::Plumb && self.user != User::Plumb
+    fn is_third_party(&self) -> bool {
+        self.server_program != ServerProgram::Plumb && self.user != User::Plumb
     }
 
     /// Returns whether a third-party client transfers small files over one connection.
-    fn is_over_one_connection(&self) -> bool {
+    fn uses_one_connection(&self) -> bool {
         let is_one = matches!(self.job.load, Load::Small { connections: 1, .. });
         is_one && self.user != User::Plumb
     }
 
-    fn is_ours(&self) -> bool {
-        self.variant.is_some() || (self.maker == Maker::Plumb && self.user == User::Plumb)
+    fn is_plumb(&self) -> bool {
+        self.variant.is_some()
+            || (self.server_program == ServerProgram::Plumb && self.user == User::Plumb)
     }
 }
 
-/// Divisor of the figures in a row.
+/// Amount transferred by a job, by which the table divides rates and processor times.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     Bytes(u64),
@@ -93,10 +94,10 @@ pub(super) struct Contest {
 }
 
 impl Contest {
-    /// Returns the divisor of the figures.
+    /// Returns the amount transferred by each job.
     pub(super) fn unit(&self) -> Unit {
         match self.pairs.first().map(|pair| pair.job.load) {
-            Some(Load::Large(mebibytes) | Load::Kept(mebibytes)) => Unit::Bytes(mebibytes << 20),
+            Some(Load::Large(mebibytes) | Load::Saved(mebibytes)) => Unit::Bytes(mebibytes << 20),
             Some(Load::Small { files, .. }) => Unit::Files(files),
             None => Unit::Files(1),
         }
@@ -107,89 +108,92 @@ impl Contest {
         self.pairs.iter().all(|pair| pair.variant.is_some())
     }
 
-    /// Runs the job of every pair in the first round and of the selected pairs in the others, and
-    /// adds the table to the report.
+    /// Runs the job of every pair in the first round and of the selected pairs in the later rounds,
+    /// and adds the table to the report.
     pub(super) fn run(
         &self,
-        desk: &mut Desk<'_>,
+        runner: &mut ClientRunner<'_>,
         rounds: usize,
         report: &mut Report,
     ) -> Result<Vec<Vec<Measured>>> {
-        let mut found: Vec<Vec<Measured>> = vec![Vec::new(); self.pairs.len()];
-        let mut takes_part = vec![true; self.pairs.len()];
+        let mut results: Vec<Vec<Measured>> = vec![Vec::new(); self.pairs.len()];
+        let mut is_selected = vec![true; self.pairs.len()];
         let mut too_slow = Vec::new();
         for round in 0..rounds {
-            for ((pair, found), takes_part) in
-                self.pairs.iter().zip(&mut found).zip(&mut takes_part)
+            for ((pair, results), is_selected) in
+                self.pairs.iter().zip(&mut results).zip(&mut is_selected)
             {
-                if !*takes_part || too_slow.contains(&pair.user) {
+                if !*is_selected || too_slow.contains(&pair.user) {
                     continue;
                 }
-                match desk.measure(pair.maker, pair.user, pair.job) {
-                    Ok(measured) => found.push(measured),
+                match runner.measure(pair.server_program, pair.user, pair.job) {
+                    Ok(measured) => results.push(measured),
                     Err(error) => {
-                        *takes_part = false;
-                        // Over one connection curl waits for its own timers, with any server.
-                        if pair.is_over_one_connection() && error.is::<NotDone>() {
+                        *is_selected = false;
+                        // Over one connection, curl is slow with every server, because it waits for
+                        // its own timers.
+                        if pair.uses_one_connection() && error.is::<TimedOut>() {
                             too_slow.push(pair.user);
                         }
                         let label = pair.label();
                         let note = format!("{}: left out: {label}: {error:#}.", self.name);
                         report.notes.push(note);
-                        desk.restart(pair.maker)?;
+                        runner.restart(pair.server_program)?;
                     }
                 }
             }
             if round == 0 {
-                self.choose(&found, &mut takes_part);
+                self.choose(&results, &mut is_selected);
             }
         }
-        report.sections.push(self.section(&found));
-        Ok(found)
+        report.sections.push(self.section(&results));
+        Ok(results)
     }
 
     /// Keeps only the pairs that the verdicts need.
-    fn choose(&self, found: &[Vec<Measured>], takes_part: &mut [bool]) {
-        let first = |at: usize| found.get(at).and_then(|found| found.first());
+    fn choose(&self, results: &[Vec<Measured>], is_selected: &mut [bool]) {
+        let first = |at: usize| results.get(at).and_then(|results| results.first());
         let mut others: Vec<(u64, usize)> = (self.pairs.iter().enumerate())
-            .filter(|(_, pair)| pair.is_of_others())
+            .filter(|(_, pair)| pair.is_third_party())
             .filter_map(|(at, _)| Some((first(at)?.wall_ns, at)))
             .collect();
         others.sort_unstable();
         others.truncate(OTHERS);
-        for ((at, pair), takes_part) in self.pairs.iter().enumerate().zip(takes_part) {
-            let is_needed = pair.is_ours()
-                || (pair.maker == Maker::Vsftpd && pair.user == User::Plumb)
+        for ((at, pair), is_selected) in self.pairs.iter().enumerate().zip(is_selected) {
+            let is_needed = pair.is_plumb()
+                || (pair.server_program == ServerProgram::Vsftpd && pair.user == User::Plumb)
                 || others.iter().any(|(_, other)| *other == at);
-            *takes_part &= is_needed;
+            *is_selected &= is_needed;
         }
     }
 
     /// Returns the measurements of a pair.
-    pub(super) fn found<'a>(
+    pub(super) fn results<'a>(
         &self,
-        found: &'a [Vec<Measured>],
-        maker: Maker,
+        results: &'a [Vec<Measured>],
+        server_program: ServerProgram,
         user: User,
     ) -> &'a [Measured] {
-        let mut pairs = self.pairs.iter().zip(found);
-        let pair = pairs.find(|(pair, _)| pair.maker == maker && pair.user == user);
-        pair.map_or(&[], |(_, found)| found.as_slice())
+        let mut pairs = self.pairs.iter().zip(results);
+        let pair =
+            pairs.find(|(pair, _)| pair.server_program == server_program && pair.user == user);
+        pair.map_or(&[], |(_, results)| results.as_slice())
     }
 
-    /// Returns the fastest third-party pair among those that took part in all rounds.
-    pub(super) fn best_of_others<'a>(
+    /// Returns the fastest third-party pair that was measured in all rounds.
+    pub(super) fn best_third_party<'a>(
         &self,
-        found: &'a [Vec<Measured>],
+        results: &'a [Vec<Measured>],
     ) -> Option<(&Pair, &'a [Measured])> {
-        let most = found.iter().map(Vec::len).max()?;
-        let pairs = self.pairs.iter().zip(found);
-        let pairs = pairs.filter(|(pair, found)| pair.is_of_others() && found.len() == most);
-        let best = pairs.min_by_key(|(_, found)| middle(found, |one| one.wall_ns));
-        best.filter(|(_, found)| !found.is_empty()).map(|(pair, found)| (pair, found.as_slice()))
+        let most = results.iter().map(Vec::len).max()?;
+        let pairs = self.pairs.iter().zip(results);
+        let pairs = pairs.filter(|(pair, results)| pair.is_third_party() && results.len() == most);
+        let best = pairs.min_by_key(|(_, results)| middle(results, |one| one.wall_ns));
+        best.filter(|(_, results)| !results.is_empty())
+            .map(|(pair, results)| (pair, results.as_slice()))
     }
 
-    fn section(&self, found: &[Vec<Measured>]) -> Section {
+    fn section(&self, results: &[Vec<Measured>]) -> Section {
         let unit = self.unit();
         let (rate, user, server) = unit.names();
         let mut table = Table::new()
@@ -200,10 +204,10 @@ impl Contest {
             .number(server)
             .number("rounds");
         let mut data = Vec::new();
-        for (pair, found) in self.pairs.iter().zip(found) {
-            let wall = middle(found, |one| one.wall_ns);
+        for (pair, results) in self.pairs.iter().zip(results) {
+            let wall = middle(results, |one| one.wall_ns);
             let cpu = |of: fn(&Measured) -> u64| {
-                let middle = middle(found, of).map(|ns| format!("{:.3}", unit.cpu(ns)));
+                let middle = middle(results, of).map(|ns| format!("{:.3}", unit.cpu(ns)));
                 middle.unwrap_or_else(|| UNKNOWN.to_owned())
             };
             table.row([
@@ -212,9 +216,9 @@ impl Contest {
                 wall.map_or_else(|| UNKNOWN.to_owned(), |ns| count(unit.rate(ns))),
                 cpu(|one| one.user_ns),
                 cpu(|one| one.server_ns),
-                found.len().to_string(),
+                results.len().to_string(),
             ]);
-            let all: Vec<Value> = found.iter().map(Measured::json).collect();
+            let all: Vec<Value> = results.iter().map(Measured::json).collect();
             data.push(json!({ "pair": pair.label(), "rounds": all }));
         }
         let data = json!({ "row": self.name, "pairs": data });
@@ -223,8 +227,8 @@ impl Contest {
 }
 
 /// Returns the median of a figure.
-pub(super) fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
-    median(&found.iter().map(figure).collect::<Vec<_>>())
+pub(super) fn middle(results: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
+    median(&results.iter().map(figure).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -232,10 +236,13 @@ mod tests {
     use super::super::job::Words;
     use super::*;
 
-    fn contest(pairs: &[(Maker, User)]) -> Contest {
+    fn contest(pairs: &[(ServerProgram, User)]) -> Contest {
         let load = Load::Small { files: 1000, connections: 8 };
         let job = Job { is_upload: false, in_tls: false, load, words: Words::Image, on_tun: false };
-        let pairs = pairs.iter().map(|(maker, user)| Pair::new(*maker, *user, job)).collect();
+        let pairs = pairs
+            .iter()
+            .map(|(server_program, user)| Pair::new(*server_program, *user, job))
+            .collect();
         Contest { name: "row", heading: String::new(), pairs }
     }
 
@@ -244,34 +251,35 @@ mod tests {
     }
 
     #[test]
-    fn later_rounds_have_ours_and_the_quickest_three_of_others() {
+    fn later_rounds_have_plumb_and_the_fastest_three_third_party_pairs() {
         let contest = contest(&[
-            (Maker::Plumb, User::Plumb),
-            (Maker::Vsftpd, User::Plumb),
-            (Maker::Proftpd, User::Plumb),
-            (Maker::Vsftpd, User::Curl),
-            (Maker::Vsftpd, User::Lftp),
-            (Maker::Proftpd, User::Curl),
-            (Maker::Proftpd, User::Lftp),
+            (ServerProgram::Plumb, User::Plumb),
+            (ServerProgram::Vsftpd, User::Plumb),
+            (ServerProgram::Proftpd, User::Plumb),
+            (ServerProgram::Vsftpd, User::Curl),
+            (ServerProgram::Vsftpd, User::Lftp),
+            (ServerProgram::Proftpd, User::Curl),
+            (ServerProgram::Proftpd, User::Lftp),
         ]);
-        let found = [9, 9, 1, 4, 5, 6, 7].map(took);
-        let mut takes_part = vec![true; 7];
-        contest.choose(&found, &mut takes_part);
-        assert_eq!(takes_part, [true, true, false, true, true, true, false]);
-        let best = contest.best_of_others(&found).unwrap().0.label();
+        let results = [9, 9, 1, 4, 5, 6, 7].map(took);
+        let mut is_selected = vec![true; 7];
+        contest.choose(&results, &mut is_selected);
+        assert_eq!(is_selected, [true, true, false, true, true, true, false]);
+        let best = contest.best_third_party(&results).unwrap().0.label();
         assert_eq!(best, "vsftpd, curl");
     }
 
     #[test]
     fn a_pair_that_failed_is_not_the_best() {
-        let contest = contest(&[(Maker::Vsftpd, User::Curl), (Maker::Vsftpd, User::Lftp)]);
-        assert!(contest.best_of_others(&[Vec::new(), Vec::new()]).is_none());
-        let found = [Vec::new(), took(5)];
-        assert_eq!(contest.best_of_others(&found).unwrap().0.label(), "vsftpd, lftp");
+        let contest =
+            contest(&[(ServerProgram::Vsftpd, User::Curl), (ServerProgram::Vsftpd, User::Lftp)]);
+        assert!(contest.best_third_party(&[Vec::new(), Vec::new()]).is_none());
+        let results = [Vec::new(), took(5)];
+        assert_eq!(contest.best_third_party(&results).unwrap().0.label(), "vsftpd, lftp");
     }
 
     #[test]
-    fn processor_time_stands_for_a_gigabyte_or_a_file() {
+    fn processor_time_is_per_gigabyte_or_per_file() {
         assert_eq!(Unit::Bytes(2_000_000_000).cpu(1_000_000_000), 0.5);
         assert_eq!(Unit::Files(1000).cpu(350_000_000), 0.35);
         assert_eq!(Unit::Files(1000).rate(500_000_000), 2000);

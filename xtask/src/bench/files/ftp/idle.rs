@@ -3,17 +3,17 @@
 //! The bench logs in sequentially on kernel sockets. Servers with one process per session are not
 //! measured: they are not designed for this many sessions.
 
-use super::servers::{Maker, Server};
-use super::stage::Stage;
+use super::directories::Directories;
+use super::ftp_servers::{Server, ServerProgram};
 use crate::bench::conditions::Conditions;
 use crate::bench::files::Amount;
 use crate::bench::rounds::millis;
 use crate::bench::sessions::resident_kilobytes;
-use crate::bench::telnetd::on_the_far_processor;
+use crate::bench::telnetd::on_server_processor;
 use crate::bench::{Report, Section, Verdict};
 use anyhow::{Context, Result, ensure};
 use os::clock::Monotonic;
-use records::figures::UNKNOWN;
+use records::format::UNKNOWN;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::json;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// First port of the servers started here.
 const PORT: u16 = 7120;
-const PATIENCE: Duration = Duration::from_secs(10);
+const JOB_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest accepted server memory per session, KiB.
 const MEMORY_GOAL_KIB: f64 = 8.0;
 /// Lowest accepted rate of logins per second.
@@ -31,14 +31,14 @@ const RATE_GOAL: f64 = 4800.0;
 
 /// Result of one round.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct RoundResult {
     ns_per_login: u64,
     bytes_each: u64,
 }
 
 /// Runs the measurement, and adds its table and verdicts to `report`.
 pub(super) fn run(
-    stage: &Stage,
+    directories: &Directories,
     conditions: &Conditions,
     amount: &Amount,
     report: &mut Report,
@@ -50,37 +50,43 @@ pub(super) fn run(
         .number("a login (ms)")
         .number("memory of each (KiB)")
         .number("rounds");
-    let makers = [Maker::Plumb, Maker::Pyftpdlib];
-    let mut found: [Vec<Found>; 2] = Default::default();
+    let makers = [ServerProgram::Plumb, ServerProgram::Pyftpdlib];
+    let mut found: [Vec<RoundResult>; 2] = Default::default();
     for round in 0..amount.rounds {
-        for (at, (maker, found)) in makers.into_iter().zip(&mut found).enumerate() {
+        for (at, (server_program, found)) in makers.into_iter().zip(&mut found).enumerate() {
             // Each round uses new ports, because connections of the previous one are in TIME-WAIT.
             let port = PORT + u16::try_from(round * makers.len() + at)?;
-            match measure(maker, stage, conditions, amount.logins, port) {
+            match measure(server_program, directories, conditions, amount.logins, port) {
                 Ok(one) => found.push(one),
                 Err(error) => {
-                    report.notes.push(format!("idle: left out: {}: {error:#}.", maker.name()));
+                    report
+                        .notes
+                        .push(format!("idle: left out: {}: {error:#}.", server_program.name()));
                 }
             }
         }
     }
     let mut data = Vec::new();
-    for (maker, found) in makers.into_iter().zip(&found) {
-        let of = |figure: fn(&Found) -> u64| median(&found.iter().map(figure).collect::<Vec<_>>());
-        let (login, bytes) = (of(|one| one.ns_per_login), of(|one| one.bytes_each));
+    for (server_program, found) in makers.into_iter().zip(&found) {
+        let of =
+            |figure: fn(&RoundResult) -> u64| median(&found.iter().map(figure).collect::<Vec<_>>());
+        let login = of(|one| one.ns_per_login);
+        let bytes = of(|one| one.bytes_each);
         let rate = login.map(|ns| (1_000_000_000 / ns.max(1)).to_string());
         let kibibytes = bytes.map(|bytes| bytes as f64 / 1024.0);
         let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
         table.row([
-            maker.name().to_owned(),
+            server_program.name().to_owned(),
             known(rate),
             millis(login),
             known(kibibytes.map(|kibibytes| format!("{kibibytes:.1}"))),
             found.len().to_string(),
         ]);
         let all = found.iter().map(|one| json!([one.ns_per_login, one.bytes_each]));
-        data.push(json!({ "server": maker.name(), "ns_and_bytes": all.collect::<Vec<_>>() }));
-        if maker == Maker::Plumb {
+        data.push(
+            json!({ "server": server_program.name(), "ns_and_bytes": all.collect::<Vec<_>>() }),
+        );
+        if server_program == ServerProgram::Plumb {
             report.verdicts.push(Verdict {
                 what: "idle: memory of the server for each".to_owned(),
                 goal: MEMORY_GOAL_KIB,
@@ -101,39 +107,45 @@ pub(super) fn run(
 }
 
 fn measure(
-    maker: Maker,
-    stage: &Stage,
+    server_program: ServerProgram,
+    directories: &Directories,
     conditions: &Conditions,
     logins: usize,
     port: u16,
-) -> Result<Found> {
-    let server = on_the_far_processor(conditions.pinning(), || {
-        Server::start(maker, maker.command(stage, port, logins + 100)?, port)
+) -> Result<RoundResult> {
+    let server = on_server_processor(conditions.pinning(), || {
+        Server::start(
+            server_program,
+            server_program.command(directories, port, logins + 100)?,
+            port,
+        )
     })?;
     let mut sessions = Vec::with_capacity(logins);
     // The first login includes one-time allocations, so it is not counted.
-    sessions.push(log_in(maker, port)?);
-    let before = resident_kilobytes(server.program.id()).context("no memory is known")?;
+    sessions.push(log_in(server_program, port)?);
+    let before =
+        resident_kilobytes(server.program.id()).context("the server's memory is unknown")?;
     let clock = Monotonic::start();
-    let begun = clock.now();
+    let started_at = clock.now();
     while sessions.len() < logins {
-        let session = log_in(maker, port);
+        let session = log_in(server_program, port);
         sessions.push(session.with_context(|| format!("after {} logins", sessions.len()))?);
     }
-    let took = clock.now() - begun;
-    let after = resident_kilobytes(server.program.id()).context("no memory is known")?;
+    let took = clock.now() - started_at;
+    let after =
+        resident_kilobytes(server.program.id()).context("the server's memory is unknown")?;
     let count = u64::try_from(logins.saturating_sub(1))?.max(1);
-    Ok(Found {
+    Ok(RoundResult {
         ns_per_login: u64::try_from(took.as_nanos())? / count,
         bytes_each: after.saturating_sub(before) * 1024 / count,
     })
 }
 
-fn log_in(maker: Maker, port: u16) -> Result<TcpStream> {
+fn log_in(server_program: ServerProgram, port: u16) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let (user, password) = maker.user();
+    stream.set_read_timeout(Some(JOB_TIMEOUT))?;
+    let (user, password) = server_program.user();
     hear(&mut stream, b"220")?;
     stream.write_all(format!("USER {user}\r\n").as_bytes())?;
     hear(&mut stream, b"331")?;
@@ -149,12 +161,12 @@ fn hear(stream: &mut TcpStream, code: &[u8]) -> Result<()> {
     loop {
         let room = reply.get_mut(count..).filter(|room| !room.is_empty());
         let read = stream.read(room.context("a reply is too long")?)?;
-        ensure!(read > 0, "the server has closed");
+        ensure!(read > 0, "the server has closed the connection");
         count += read;
-        let heard = reply.get(..count).unwrap_or_default();
-        if heard.ends_with(b"\n") {
-            let text = String::from_utf8_lossy(heard);
-            ensure!(heard.starts_with(code), "the server says '{}'", text.trim());
+        let received = reply.get(..count).unwrap_or_default();
+        if received.ends_with(b"\n") {
+            let text = String::from_utf8_lossy(received);
+            ensure!(received.starts_with(code), "the server's reply is '{}'", text.trim());
             return Ok(());
         }
     }

@@ -1,7 +1,7 @@
 //! The jobs, and the client programs that run them.
 
-use super::servers::Maker;
-use super::stage::{LARGE, SMALL, Stage, small_name};
+use super::directories::{Directories, LARGE, SMALL, small_name};
+use super::ftp_servers::ServerProgram;
 use crate::bench::telnetd::program;
 use crate::bench::typing::{Via, plumb};
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub(super) enum Load {
     /// One file of this many MiB; a download is discarded.
     Large(u64),
     /// One file of this many MiB, downloaded to a file.
-    Kept(u64),
+    Saved(u64),
     /// `files` files of 4 KiB, over `connections` concurrent connections.
     Small { files: u32, connections: u32 },
 }
@@ -49,7 +49,7 @@ pub(super) struct Job {
 }
 
 /// Name of a downloaded large file.
-const KEPT: &str = "kept";
+const SAVED: &str = "kept";
 /// TUN of plumb's own TCP.
 pub(super) const TUN: Via = Via::Tun(0);
 
@@ -73,31 +73,41 @@ impl User {
         }
     }
 
-    /// Returns the command that runs the job at the server of `maker`.
-    pub(super) fn command(self, stage: &Stage, maker: Maker, job: Job) -> Result<Command> {
+    /// Returns the command that runs the job at the server of `server_program`.
+    pub(super) fn command(
+        self,
+        directories: &Directories,
+        server_program: ServerProgram,
+        job: Job,
+    ) -> Result<Command> {
         let mut command = Command::new(self.path()?);
         match self {
-            Self::Plumb => of_plumb(&mut command, stage, maker, job),
-            Self::Curl => of_curl(&mut command, stage, maker, job)?,
-            Self::Lftp => of_lftp(&mut command, stage, maker, job),
+            Self::Plumb => of_plumb(&mut command, directories, server_program, job),
+            Self::Curl => of_curl(&mut command, directories, server_program, job)?,
+            Self::Lftp => of_lftp(&mut command, directories, server_program, job),
         }
-        command.current_dir(stage.folder.join("here"));
-        command.env("HOME", stage.folder.join("home"));
-        command.env("XDG_STATE_HOME", stage.folder.join("state"));
+        command.current_dir(directories.directory.join("here"));
+        command.env("HOME", directories.directory.join("home"));
+        command.env("XDG_STATE_HOME", directories.directory.join("state"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
     }
 }
 
-fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
-    let (name, password) = maker.user();
+fn of_plumb(
+    command: &mut Command,
+    directories: &Directories,
+    server_program: ServerProgram,
+    job: Job,
+) {
+    let (name, password) = server_program.user();
     let via = if job.on_tun { TUN } else { Via::Kernel };
     let scheme = if job.in_tls { "ftpes" } else { "ftp" };
-    let url = format!("{scheme}://{name}@{}:{}", via.host(), maker.port());
+    let url = format!("{scheme}://{name}@{}:{}", via.host(), server_program.port());
     command.env("PLUMB_FTP_PASSWORD", password);
     command.arg(if job.is_upload { "put" } else { "get" });
     command.args(["--quiet", "--tries", "1", "--via", &via.name()]);
-    if maker == Maker::Unrecorded {
+    if server_program == ServerProgram::Unrecorded {
         command.arg("--no-record");
     }
     match job.words {
@@ -109,32 +119,37 @@ fn of_plumb(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
         (Load::Large(_), false) => {
             command.args(["--force", &format!("{url}/{LARGE}"), "/dev/null"]);
         }
-        (Load::Kept(_), _) => _ = command.args([&format!("{url}/{LARGE}"), KEPT]),
+        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), SAVED]),
         (Load::Large(_), true) => {
-            command.args([stage.at("source/large"), format!("{url}/in/{LARGE}")]);
+            command.args([directories.at("source/large"), format!("{url}/in/{LARGE}")]);
         }
         (Load::Small { connections, .. }, is_upload) => {
             command.args(["--recursive", "--jobs", &connections.to_string()]);
             match is_upload {
                 false => command.args([&format!("{url}/{SMALL}"), "."]),
-                true => command.args([stage.at("source/small"), format!("{url}/in/")]),
+                true => command.args([directories.at("source/small"), format!("{url}/in/")]),
             };
         }
     }
 }
 
-fn of_curl(command: &mut Command, stage: &Stage, maker: Maker, job: Job) -> Result<()> {
-    let (name, password) = maker.user();
-    let url = format!("ftp://127.0.0.1:{}", maker.port());
+fn of_curl(
+    command: &mut Command,
+    directories: &Directories,
+    server_program: ServerProgram,
+    job: Job,
+) -> Result<()> {
+    let (name, password) = server_program.user();
+    let url = format!("ftp://127.0.0.1:{}", server_program.port());
     command.args(["-q", "-sS", "-u", &format!("{name}:{password}")]);
     if job.in_tls {
         command.args(["--ssl-reqd", "-k"]);
     }
     match (job.load, job.is_upload) {
         (Load::Large(_), false) => _ = command.args([&format!("{url}/{LARGE}"), "-o", "/dev/null"]),
-        (Load::Kept(_), _) => _ = command.args([&format!("{url}/{LARGE}"), "-o", KEPT]),
+        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), "-o", SAVED]),
         (Load::Large(_), true) => {
-            command.args(["-T", &stage.at("source/large"), &format!("{url}/in/{LARGE}")]);
+            command.args(["-T", &directories.at("source/large"), &format!("{url}/in/{LARGE}")]);
         }
         (Load::Small { files, connections }, is_upload) => {
             let mut text = String::new();
@@ -143,12 +158,12 @@ fn of_curl(command: &mut Command, stage: &Stage, maker: Maker, job: Job) -> Resu
                 text += &match is_upload {
                     false => format!("url={url}/{SMALL}/{file}\noutput={file}\n"),
                     true => {
-                        let from = stage.at("source/small");
+                        let from = directories.at("source/small");
                         format!("url={url}/in/{file}\nupload-file={from}/{file}\n")
                     }
                 };
             }
-            let list = stage.folder.join("curl.list");
+            let list = directories.directory.join("curl.list");
             fs::write(&list, text)?;
             command.args(["-Z", "--parallel-max", &connections.to_string(), "-K"]).arg(list);
         }
@@ -156,8 +171,13 @@ fn of_curl(command: &mut Command, stage: &Stage, maker: Maker, job: Job) -> Resu
     Ok(())
 }
 
-fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
-    let (name, password) = maker.user();
+fn of_lftp(
+    command: &mut Command,
+    directories: &Directories,
+    server_program: ServerProgram,
+    job: Job,
+) {
+    let (name, password) = server_program.user();
     let tls = match job.in_tls {
         false => "set ftp:ssl-allow no",
         true => {
@@ -167,20 +187,20 @@ fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
     };
     let what = match (job.load, job.is_upload) {
         (Load::Large(_), false) => format!("get {LARGE} -o /dev/null"),
-        (Load::Kept(_), _) => format!("get {LARGE} -o {KEPT}"),
-        (Load::Large(_), true) => format!("put {} -o in/{LARGE}", stage.at("source/large")),
+        (Load::Saved(_), _) => format!("get {LARGE} -o {SAVED}"),
+        (Load::Large(_), true) => format!("put {} -o in/{LARGE}", directories.at("source/large")),
         (Load::Small { connections, .. }, false) => {
             format!("mirror --parallel={connections} {SMALL} .")
         }
         (Load::Small { connections, .. }, true) => {
-            format!("lcd {}; cd in; mput -P {connections} *", stage.at("source/small"))
+            format!("lcd {}; cd in; mput -P {connections} *", directories.at("source/small"))
         }
     };
-    // If a server supports MODE Z, lftp would deflate everything on the one processor.
+    // If a server supports MODE Z, lftp would deflate all files on the single processor.
     command.arg("--norc").arg("-c").arg(format!(
         "{tls}; set ftp:use-mode-z no; set xfer:clobber yes; set cmd:fail-exit yes; \
          set net:max-retries 1; \
          open -u {name},{password} ftp://127.0.0.1:{}; {what}",
-        maker.port()
+        server_program.port()
     ));
 }

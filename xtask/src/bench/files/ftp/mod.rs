@@ -1,16 +1,16 @@
 //! FTP file transfers: every server with every client program.
 //!
-//! The first round of a row measures all pairs. Later rounds measure those that its verdicts need:
-//! plumb's own pair, the three fastest third-party pairs, and, for the processor time of plumb's
-//! server, the fastest third-party server with plumb's client. A pair that fails, or does not
-//! finish within 30 s, is left out and listed.
+//! The first round of a row measures all pairs of server and client. Later rounds measure only the
+//! pairs whose figures the row's verdicts need: plumb's own pair, the three fastest third-party
+//! pairs, and, for the processor time of plumb's server, the fastest third-party server with
+//! plumb's client. A pair that fails, or does not finish within 30 s, is left out and listed.
 
 mod contest;
-mod desk;
+mod directories;
+mod ftp_servers;
 mod idle;
 mod job;
-mod servers;
-mod stage;
+mod run_client;
 
 use super::Amount;
 use crate::bench::conditions::Conditions;
@@ -18,9 +18,9 @@ use crate::bench::rounds::Ratio;
 use crate::bench::{Report, Verdict, WIDTH};
 use anyhow::Result;
 use contest::{Contest, Pair};
-use desk::{Desk, Measured};
+use ftp_servers::ServerProgram;
 use job::{Job, Load, User, Words};
-use servers::Maker;
+use run_client::{ClientRunner, Measured};
 use std::io::{self, Write};
 
 /// A row of the report with its goals.
@@ -49,7 +49,7 @@ struct Goals {
     times: f64,
     /// Largest ratio of the server's processor time to that of vsftpd.
     server_beside: Option<f64>,
-    /// Largest processor time, seconds per GB.
+    /// Largest processor time of the client, seconds per GB.
     user_s_per_gb: Option<f64>,
     server_s_per_gb: Option<f64>,
     /// Largest processor time of both ends, milliseconds per file.
@@ -131,16 +131,16 @@ const ROWS: [Row; 10] = [
         Goals { times: 1.5, ..NO_GOALS },
     ),
 ];
-/// Names of the rows that compare variants of plumb or have another form.
+/// Names of the rows that are not in `ROWS`.
 const IDLE: &str = "idle";
 const WORDS: &str = "words";
 const TUN: &str = "tun";
 const RECORDS: &str = "records";
-/// Lowest ratio of the rate of L 36 to that of I.
+/// Lowest ratio of the transfer rate of TYPE L 36 to that of TYPE I.
 const WORDS_GOAL: f64 = 0.8;
-/// Lowest ratio of the rate over plumb's own TCP to that over the kernel's.
+/// Lowest ratio of the transfer rate over plumb's own TCP to the rate over the kernel's TCP.
 const TUN_GOAL: f64 = 0.5;
-/// Largest ratio of the time with records to that without.
+/// Largest ratio of the transfer time with records to the time without.
 const RECORDS_GOAL: f64 = 1.01;
 /// Factor on the number of rounds: a difference of one percent needs more rounds.
 const RECORDS_ROUNDS: usize = 6;
@@ -152,37 +152,38 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Runs the measurements of all wanted rows, and adds them to `report`.
 pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report) -> Result<()> {
-    let (mut desk, missing) = Desk::open(conditions)?;
+    let (mut runner, missing) = ClientRunner::open(conditions)?;
     report.notes.extend(missing);
-    report.congestion = format!("{} at loopback, by its route", desk.congestion()?);
-    desk.stage.write_large(amount.size_mib)?;
+    report.congestion = format!("{} at loopback, by its route", runner.congestion()?);
+    runner.directories.write_large(amount.size_mib)?;
     let rounds = amount.rounds;
     for row in ROWS.iter().filter(|row| amount.wants(row.name)) {
         tell(row.name);
-        let contest = contest_of(row, &desk, amount)?;
-        let (notes, verdicts) = (report.notes.len(), report.verdicts.len());
-        let found = contest.run(&mut desk, rounds, report)?;
+        let contest = contest_of(row, &runner, amount)?;
+        let notes = report.notes.len();
+        let verdicts = report.verdicts.len();
+        let found = contest.run(&mut runner, rounds, report)?;
         judge(row, &contest, &found, report);
         show(report, notes, verdicts);
     }
     if amount.wants(WORDS) {
         tell(WORDS);
-        measure_words(&mut desk, amount, report)?;
+        measure_words(&mut runner, amount, report)?;
     }
     if amount.wants(TUN) {
         tell(TUN);
-        measure_tun(&mut desk, amount, report)?;
+        measure_tun(&mut runner, amount, report)?;
     }
     if amount.wants(RECORDS) {
         tell(RECORDS);
-        desk.add(Maker::Unrecorded)?;
-        let measured = measure_records(&mut desk, amount, report);
-        desk.end(Maker::Unrecorded);
+        runner.add(ServerProgram::Unrecorded)?;
+        let measured = measure_records(&mut runner, amount, report);
+        runner.end(ServerProgram::Unrecorded);
         measured?;
     }
     if amount.wants(IDLE) {
         tell(IDLE);
-        idle::run(&desk.stage, conditions, amount, report)?;
+        idle::run(&runner.directories, conditions, amount, report)?;
     }
     Ok(())
 }
@@ -208,18 +209,18 @@ fn show(report: &Report, notes: usize, verdicts: usize) {
 }
 
 /// Prepares the files of a row, and returns its pairs.
-fn contest_of(row: &Row, desk: &Desk<'_>, amount: &Amount) -> Result<Contest> {
+fn contest_of(row: &Row, runner: &ClientRunner<'_>, amount: &Amount) -> Result<Contest> {
     let (load, heading) = match row.size {
         Size::Large { divisor } => {
             let mebibytes = (amount.size_mib / divisor).max(1);
-            if mebibytes != desk.stage.large_mib()? {
-                desk.stage.write_large(mebibytes)?;
+            if mebibytes != runner.directories.large_mib()? {
+                runner.directories.write_large(mebibytes)?;
             }
             (Load::Large(mebibytes), format!("{}: {mebibytes} MiB", row.heading))
         }
         Size::Small { divisor, connections } => {
             let files = (amount.files / divisor).max(1);
-            desk.stage.write_small(files)?;
+            runner.directories.write_small(files)?;
             let over = match connections {
                 1 => "one connection".to_owned(),
                 count => format!("{count} connections"),
@@ -236,9 +237,9 @@ fn contest_of(row: &Row, desk: &Desk<'_>, amount: &Amount) -> Result<Contest> {
         on_tun: false,
     };
     let mut pairs = Vec::new();
-    for server in &desk.servers {
+    for server in &runner.servers {
         for user in User::ALL.into_iter().filter(|user| user.path().is_ok()) {
-            pairs.push(Pair::new(server.maker, user, job));
+            pairs.push(Pair::new(server.server_program, user, job));
         }
     }
     Ok(Contest { name: row.name, heading: format!("{}: {heading}", row.name), pairs })
@@ -246,9 +247,9 @@ fn contest_of(row: &Row, desk: &Desk<'_>, amount: &Amount) -> Result<Contest> {
 
 fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Report) {
     let name = row.name;
-    let of = |maker, user| contest.found(found, maker, user);
-    let ours = of(Maker::Plumb, User::Plumb);
-    let best = contest.best_of_others(found);
+    let of = |server_program, user| contest.results(found, server_program, user);
+    let ours = of(ServerProgram::Plumb, User::Plumb);
+    let best = contest.best_third_party(found);
     let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
     let beside = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
     if let Some(both) = best.and_then(|(_, best)| {
@@ -268,7 +269,7 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
         ratio.map(|ratio| ratio.median),
     );
     if let Some(goal) = row.goals.server_beside {
-        let peer = of(Maker::Vsftpd, User::Plumb);
+        let peer = of(ServerProgram::Vsftpd, User::Plumb);
         let ratio = self::ratio(ours, peer, |one| one.server_ns);
         verdict(
             "our server's CPU beside vsftpd's, our user".to_owned(),
@@ -291,7 +292,7 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
     }
 }
 
-/// Returns one figure as a ratio to the same of another pair, round by round.
+/// Returns one figure as a ratio to the same figure of another pair, round by round.
 fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Option<Ratio> {
     let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| (of(ours), of(theirs)));
     Ratio::of(&rounds.collect::<Vec<_>>())
@@ -301,19 +302,23 @@ fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Op
 fn variants(name: &'static str, heading: String, jobs: &[(&'static str, Job)]) -> Contest {
     let pair = |(label, job): &(&'static str, Job)| Pair {
         variant: Some(*label),
-        ..Pair::new(Maker::Plumb, User::Plumb, *job)
+        ..Pair::new(ServerProgram::Plumb, User::Plumb, *job)
     };
     Contest { name, heading, pairs: jobs.iter().map(pair).collect() }
 }
 
-fn measure_words(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+fn measure_words(
+    runner: &mut ClientRunner<'_>,
+    amount: &Amount,
+    report: &mut Report,
+) -> Result<()> {
     // Nine octets hold two words, so this size has no half word at the end.
     let mebibytes = (amount.size_mib / 36).max(1) * 9;
-    desk.stage.write_large(mebibytes)?;
+    runner.directories.write_large(mebibytes)?;
     let job = |words| Job {
         is_upload: false,
         in_tls: false,
-        load: Load::Kept(mebibytes),
+        load: Load::Saved(mebibytes),
         words,
         on_tun: false,
     };
@@ -324,7 +329,7 @@ fn measure_words(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> R
     ];
     let heading = format!("words: RETR of {mebibytes} MiB into a file, ours to ours");
     let contest = variants(WORDS, heading, &jobs);
-    let found = contest.run(desk, amount.rounds, report)?;
+    let found = contest.run(runner, amount.rounds, report)?;
     for (variant, what) in [(1, "L 36"), (2, "L 36 into c36")] {
         let ratio = match (found.get(variant), found.first()) {
             (Some(one), Some(first)) => ratio(one, first, |one| one.wall_ns),
@@ -340,9 +345,9 @@ fn measure_words(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> R
     Ok(())
 }
 
-fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+fn measure_tun(runner: &mut ClientRunner<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
     let mebibytes = (amount.size_mib / 4).max(1);
-    desk.stage.write_large(mebibytes)?;
+    runner.directories.write_large(mebibytes)?;
     for (is_upload, what) in [(false, "RETR"), (true, "STOR")] {
         let job = |on_tun| Job {
             is_upload,
@@ -354,7 +359,7 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
         let jobs = [("the kernel's TCP", job(false)), ("our own TCP on a TUN", job(true))];
         let heading = format!("tun: {what} of {mebibytes} MiB, ours to ours");
         let contest = variants(TUN, heading, &jobs);
-        let found = contest.run(desk, amount.rounds, report)?;
+        let found = contest.run(runner, amount.rounds, report)?;
         let ratio = match found.as_slice() {
             [kernel, tun] => ratio(tun, kernel, |one| one.wall_ns),
             _ => None,
@@ -372,15 +377,19 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
 }
 
 /// Transfers small files over one connection, with records at both ends and without.
-fn measure_records(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
+fn measure_records(
+    runner: &mut ClientRunner<'_>,
+    amount: &Amount,
+    report: &mut Report,
+) -> Result<()> {
     let files = (amount.files / 5).max(1);
-    desk.stage.write_small(files)?;
+    runner.directories.write_small(files)?;
     for (is_upload, what) in [(false, "RETR"), (true, "STOR")] {
         let load = Load::Small { files, connections: 1 };
         let job = Job { is_upload, in_tls: false, load, words: Words::Image, on_tun: false };
-        let pair = |maker: Maker, label| Pair {
+        let pair = |server_program: ServerProgram, label| Pair {
             variant: Some(label),
-            ..Pair::new(maker, User::Plumb, job)
+            ..Pair::new(server_program, User::Plumb, job)
         };
         let contest = Contest {
             name: RECORDS,
@@ -388,11 +397,11 @@ fn measure_records(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) ->
                 "records: {what} of {files} of 4 KiB over one connection, ours to ours"
             ),
             pairs: vec![
-                pair(Maker::Unrecorded, "without records"),
-                pair(Maker::Plumb, "with a record at both ends"),
+                pair(ServerProgram::Unrecorded, "without records"),
+                pair(ServerProgram::Plumb, "with a record at both ends"),
             ],
         };
-        let found = contest.run(desk, amount.rounds * RECORDS_ROUNDS, report)?;
+        let found = contest.run(runner, amount.rounds * RECORDS_ROUNDS, report)?;
         let beside = |of: fn(&Measured) -> u64| match found.as_slice() {
             [without, with] => ratio(with, without, of),
             _ => None,

@@ -1,9 +1,9 @@
 //! TFTP file transfers.
 //!
-//! A round runs every pair of client and server once. Each client reads the same file into
-//! `/dev/null`, so the protocol and its two programs are measured and not a disk. A time runs from
-//! the start of the client to its end. Then plumb's own pair transfers files with every combination
-//! of block size and window; no combination may lose time to timeouts.
+//! A round runs every pair of client and server once. Each client downloads the same file to
+//! `/dev/null`, so the measurement includes the protocol and its two programs, but no disk. Each
+//! measured time runs from the start of the client to its end. Then plumb's own pair transfers
+//! files with every combination of block size and window; no combination may lose time to timeouts.
 
 mod pairs;
 
@@ -11,8 +11,8 @@ use crate::bench::conditions::Conditions;
 use crate::bench::rounds::{Ratio, seconds};
 use crate::bench::{Report, Section, Verdict};
 use anyhow::Result;
-use pairs::{Desk, Measured, Pair, Row};
-use records::figures::{UNKNOWN, count};
+use pairs::{Measured, Pair, Row, TftpHarness};
+use records::format::{UNKNOWN, count};
 use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
@@ -28,21 +28,27 @@ const WINDOWS: [u16; 6] = [1, 2, 16, 64, 256, 4096];
 
 /// Runs the measurements, and adds them to `report`.
 pub(super) fn run(conditions: &Conditions, rounds: usize, report: &mut Report) -> Result<()> {
-    let desk = Desk::open(conditions)?;
-    report.notes.extend(desk.missing().iter().cloned());
+    let harness = TftpHarness::open(conditions)?;
+    report.notes.extend(harness.missing().iter().cloned());
     for (row, goal) in ROWS {
-        measure_row(&desk, row, goal, rounds, report)?;
+        measure_row(&harness, row, goal, rounds, report)?;
     }
-    measure_sizes(&desk, report)
+    measure_sizes(&harness, report)
 }
 
-fn measure_row(desk: &Desk, row: Row, goal: f64, rounds: usize, report: &mut Report) -> Result<()> {
-    desk.write_file(row.megabytes)?;
-    let pairs: Vec<Pair> = desk.pairs(row).collect();
+fn measure_row(
+    harness: &TftpHarness,
+    row: Row,
+    goal: f64,
+    rounds: usize,
+    report: &mut Report,
+) -> Result<()> {
+    harness.write_file(row.megabytes)?;
+    let pairs: Vec<Pair> = harness.pairs(row).collect();
     let mut found: Vec<Vec<Measured>> = vec![Vec::new(); pairs.len()];
     for _ in 0..rounds {
         for (pair, found) in pairs.iter().zip(&mut found) {
-            found.push(desk.measure(*pair, row)?);
+            found.push(harness.measure(*pair, row)?);
         }
     }
     let mut table = Table::new()
@@ -106,14 +112,14 @@ fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> 
 }
 
 /// Measures every combination of block size and window with plumb's own pair.
-fn measure_sizes(desk: &Desk, report: &mut Report) -> Result<()> {
+fn measure_sizes(harness: &TftpHarness, report: &mut Report) -> Result<()> {
     let mut table = Table::new().number("block (bytes)").number("window").number("MB/s");
     let mut table_rows = Vec::new();
     let mut stalls = 0_u32;
     for block_size in BLOCK_SIZES {
-        desk.write_file(if block_size < 512 { 1 } else { 16 })?;
+        harness.write_file(if block_size < 512 { 1 } else { 16 })?;
         for window in WINDOWS {
-            let (bytes, nanos, timeouts) = desk.move_ours(block_size, window)?;
+            let (bytes, nanos, timeouts) = harness.move_ours(block_size, window)?;
             let rate = u128::from(bytes) * 1000 / u128::from(nanos.max(1));
             stalls += u32::from(timeouts > 0);
             table.row([block_size.to_string(), window.to_string(), rate.to_string()]);

@@ -2,7 +2,7 @@
 
 use crate::bench::conditions::Conditions;
 use crate::bench::files::account::Account;
-use crate::bench::telnetd::{on_the_far_processor, program};
+use crate::bench::telnetd::{on_server_processor, program};
 use crate::bench::typing::plumb;
 use anyhow::{Context, Result, ensure};
 use os::clock::Monotonic;
@@ -17,10 +17,10 @@ use std::process::{self, Command, Stdio};
 const OURS: &str = "7001";
 const HPA: &str = "7002";
 const ATFTP: &str = "7003";
-/// Name of the file.
+/// Name of the transferred file.
 const FILE: &str = "file";
 /// Time limit for the start of a server.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a client program.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of one probe for a starting server; its first request may be lost.
@@ -61,8 +61,9 @@ impl Pair {
         }
     }
 
-    /// Returns whether both programs support the row: only atftp has windows, and the client of
-    /// tftp-hpa does not support block sizes.
+    /// Returns whether both programs support the block size and window of the row. Of the
+    /// third-party programs only atftp supports windows, and the client of tftp-hpa does not
+    /// support block sizes.
     fn knows(self, row: Row) -> bool {
         match self {
             Self::Ours | Self::Atftp => true,
@@ -91,43 +92,45 @@ impl Measured {
 }
 
 /// The servers, and the directory with the file that they serve.
-pub(super) struct Desk {
-    folder: PathBuf,
+pub(super) struct TftpHarness {
+    directory: PathBuf,
     plumb: PathBuf,
     servers: Vec<(Pair, Program, Account)>,
     /// Account of this process and of the client programs.
-    near: Account,
+    client_account: Account,
     missing: Vec<String>,
 }
 
-impl Desk {
+impl TftpHarness {
     /// Starts the installed servers on the servers' processor.
     pub(super) fn open(conditions: &Conditions) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("plumb-files-{}", process::id()));
-        fs::create_dir_all(&folder)?;
+        let directory = std::env::temp_dir().join(format!("plumb-files-{}", process::id()));
+        fs::create_dir_all(&directory)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&folder, mode)?;
-        // The server of tftp-hpa looks up its address, and finds none if there is only the
-        // loopback.
+        fs::set_permissions(&directory, mode)?;
+        // The server of tftp-hpa looks up the address of its host, and finds no address if the host
+        // has only the loopback interface.
         let words = ["address", "add", "10.83.0.1/32", "dev", "lo"];
         let added = Command::new(program("ip", "iproute2")?).args(words).status()?;
         ensure!(added.success(), "the bench's network takes no address");
         let plumb = plumb()?;
-        let near = Account::open("tftp-users", process::id());
-        let mut desk = Self { folder, plumb, servers: Vec::new(), near, missing: Vec::new() };
-        desk.write_file(1)?;
-        let mut ours = Command::new(&desk.plumb);
+        let client_account = Account::open("tftp-users", process::id());
+        let mut harness =
+            Self { directory, plumb, servers: Vec::new(), client_account, missing: Vec::new() };
+        harness.write_file(1)?;
+        let mut ours = Command::new(&harness.plumb);
         let at = format!("127.0.0.1:{OURS}");
-        ours.args(["serve", "--quiet", "--tftp", "--tftp-listen", &at, "--root"]).arg(&desk.folder);
-        on_the_far_processor(conditions.pinning(), || {
-            desk.start(Pair::Ours, ours)?;
-            desk.start_peer(
+        ours.args(["serve", "--quiet", "--tftp", "--tftp-listen", &at, "--root"])
+            .arg(&harness.directory);
+        on_server_processor(conditions.pinning(), || {
+            harness.start(Pair::Ours, ours)?;
+            harness.start_peer(
                 Pair::Hpa,
                 "in.tftpd",
                 "tftpd-hpa",
                 &["-L", "-u", "root", "-a", "127.0.0.1:7002", "-s"],
             )?;
-            desk.start_peer(
+            harness.start_peer(
                 Pair::Atftp,
                 "atftpd",
                 "atftpd",
@@ -151,10 +154,10 @@ impl Desk {
             (Pair::Atftp, "atftp", "atftp"),
         ] {
             if let Err(error) = program(name, package) {
-                desk.missing.push(format!("left out: {}: {error}", pair.name()));
+                harness.missing.push(format!("left out: {}: {error}", pair.name()));
             }
         }
-        Ok(desk)
+        Ok(harness)
     }
 
     /// Returns a note for each pair that is left out, with the reason.
@@ -167,7 +170,7 @@ impl Desk {
             Err(error) => self.missing.push(format!("left out: {}: {error}", pair.name())),
             Ok(path) => {
                 let mut command = Command::new(path);
-                command.args(words).arg(&self.folder);
+                command.args(words).arg(&self.directory);
                 self.start(pair, command)?;
             }
         }
@@ -188,7 +191,11 @@ impl Desk {
             if look.wait_for_end(LOOK)?.is_some_and(|status| status.success()) {
                 break Ok(());
             }
-            ensure!(clock.now() - begun < PATIENCE, "the server of {} does not start", pair.name());
+            ensure!(
+                clock.now() - begun < START_TIMEOUT,
+                "the server of {} does not start",
+                pair.name()
+            );
         }
     }
 
@@ -213,11 +220,12 @@ impl Desk {
     pub(super) fn write_file(&self, megabytes: u64) -> Result<()> {
         let piece: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
         let bytes = piece.repeat(usize::try_from(megabytes)?);
-        fs::write(self.folder.join(FILE), bytes).context("the file cannot be written")
+        fs::write(self.directory.join(FILE), bytes).context("the file cannot be written")
     }
 
     fn user(&self, pair: Pair, row: Row) -> Result<Command> {
-        let (block_size, window) = (row.block_size.to_string(), row.window.to_string());
+        let block_size = row.block_size.to_string();
+        let window = row.window.to_string();
         let url = |port: &str| format!("tftp://127.0.0.1:{port}/{FILE}");
         let mut command;
         match pair {
@@ -248,7 +256,8 @@ impl Desk {
     /// Transfers the file once.
     pub(super) fn measure(&self, pair: Pair, row: Row) -> Result<Measured> {
         let server = self.server(pair)?;
-        let (server_before, user_before) = (server.nanos()?, self.near.nanos()?);
+        let server_before = server.nanos()?;
+        let user_before = self.client_account.nanos()?;
         let clock = Monotonic::start();
         let begun = clock.now();
         let mut user = Program::start(&mut self.user(pair, row)?)?;
@@ -257,7 +266,7 @@ impl Desk {
         ensure!(status.success(), "{} could not move the file", pair.name());
         Ok(Measured {
             wall_ns: u64::try_from(wall.as_nanos())?,
-            user_ns: self.near.nanos()?.saturating_sub(user_before),
+            user_ns: self.client_account.nanos()?.saturating_sub(user_before),
             server_ns: server.nanos()?.saturating_sub(server_before),
         })
     }
@@ -271,15 +280,15 @@ impl Desk {
         let record: Value = serde_json::from_slice(&output.stdout)?;
         let number = |name: &str| record.get(name).and_then(Value::as_u64);
         let bytes = number("file_bytes").context("the record has no bytes")?;
-        let nanos = number("ns_total").context("the record has no time")?;
+        let nanos = number("total_ns").context("the record has no time")?;
         ensure!(output.status.success(), "{block_size}/{window}: the file was not moved");
         Ok((bytes, nanos, number("timeouts").unwrap_or(0)))
     }
 }
 
-impl Drop for Desk {
+impl Drop for TftpHarness {
     fn drop(&mut self) {
         self.servers.clear();
-        _ = fs::remove_dir_all(&self.folder);
+        _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn pass(
     stop: &Flag,
 ) -> Result<()> {
     let mut to_server = server.try_clone()?;
-    let (to_client, flag) = (client.try_clone()?, stop.clone());
+    let to_client = client.try_clone()?;
+    let flag = stop.clone();
     let back = thread::spawn(move || {
         let mut session = Session { client: to_client, delays, stop: flag, data: None };
         // The end of the session closes both directions.
@@ -56,7 +57,8 @@ struct Session {
 impl Session {
     /// Forwards the replies of the server, line by line.
     fn pass_replies(&mut self, mut server: TcpStream) -> Result<()> {
-        let (mut bytes, mut pending) = ([0; 4_096], Vec::new());
+        let mut bytes = [0; 4_096];
+        let mut pending = Vec::new();
         while !self.stop.is_set() {
             let count = match server.read(&mut bytes) {
                 Ok(0) => break,
@@ -87,7 +89,7 @@ impl Session {
             // The server opens the file before the first byte of data.
             Some("150 " | "125 ") => sleep(delays.first_byte_ms, &self.stop),
             Some("226 " | "250 ") if self.data.is_some() => {
-                // Wait for all data first; a panicked thread has ended too.
+                // Wait until the data thread has relayed all data; a panicked thread has ended too.
                 _ = self.data.take().map(JoinHandle::join);
                 sleep(delays.last_reply_ms, &self.stop);
             }
@@ -96,14 +98,16 @@ impl Session {
         Ok(self.client.write_all(&line)?)
     }
 
-    /// Returns the reply to EPSV or PASV with a port of the interposer's own.
+    /// Returns the reply to EPSV or PASV, with the server's port replaced by a port of the
+    /// interposer.
     fn promise(&mut self, text: &str) -> Result<Vec<u8>> {
-        let behind = port_in(text).context("the server names no port")?;
+        let behind = port_in(text).context("the server's reply contains no port")?;
         let listener = TcpListener::bind((SERVER, 0))?;
         let port = listener.local_addr()?.port();
-        let (delays, stop) = (self.delays, self.stop.clone());
+        let delays = self.delays;
+        let stop = self.stop.clone();
         self.data = Some(thread::spawn(move || {
-            // Both ends see a failure as a data connection that ends early.
+            // If relaying the data fails, both ends see a data connection that closes early.
             _ = carry_data(&listener, behind, delays, &stop);
         }));
         let reply = match text.starts_with("229") {
@@ -125,7 +129,8 @@ fn port_in(reply: &str) -> Option<u16> {
         return inside.trim_matches('|').parse().ok();
     }
     let mut numbers = inside.rsplit(',').map(|number| number.trim().parse::<u8>().ok());
-    let (low, high) = (numbers.next()??, numbers.next()??);
+    let low = numbers.next()??;
+    let high = numbers.next()??;
     Some(u16::from_be_bytes([high, low]))
 }
 
@@ -136,7 +141,9 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
     let client = loop {
         match listener.accept() {
             Ok((client, _)) => break client,
-            Err(_) if Instant::now() > until || stop.is_set() => anyhow::bail!("no client"),
+            Err(_) if Instant::now() > until || stop.is_set() => {
+                anyhow::bail!("no data connection")
+            }
             Err(_) => thread::sleep(Duration::from_millis(1)),
         }
     };
@@ -145,7 +152,8 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(super::READ_TIMEOUT))?;
     }
-    let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    let from_client = client.try_clone()?;
+    let to_server = server.try_clone()?;
     let flag = stop.clone();
     let writing =
         Pace { after_ms: delays.write_block_ms, pause: delays.write_pause, ..Pace::default() };
@@ -160,10 +168,10 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
 /// Speed of a simulated disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
-    /// Before and after each block, ms.
+    /// Delays before and after each block, ms.
     before_ms: u64,
     after_ms: u64,
-    /// Pause of the second number of ms after every first number of bytes.
+    /// `(bytes, ms)`: a pause of `ms` after every `bytes`.
     pause: Option<(u64, u64)>,
 }
 
@@ -188,7 +196,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, pace: Pace, stop: &Flag) {
             Err(error) if is_timeout(&error) => continue,
             Err(_) => break,
         };
-        // Part of a block takes the corresponding part of the time.
+        // A partial block takes a proportional part of the block's time.
         let part = |ms: u64| ms * count as u64 / BLOCK as u64;
         sleep(part(pace.before_ms), stop);
         if to.write_all(block.get(..count).unwrap_or_default()).is_err() {
@@ -206,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_pauses_whenever_so_many_bytes_have_been_carried() {
+    fn a_disk_pauses_after_each_interval_of_bytes() {
         let pace = Pace { pause: Some((1_000, 70)), ..Pace::default() };
         let pauses = [(0, 999), (999, 1_000), (1_000, 1_500), (1_500, 3_200)];
         let pauses = pauses.map(|(before, after)| pace.pause_ms(before, after));

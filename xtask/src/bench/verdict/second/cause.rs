@@ -1,6 +1,6 @@
-//! The causes of the second generator, and the times that each of them can lengthen.
+//! The causes of the second generator, and the waiting times that each of them can lengthen.
 
-use super::super::truth::Whole;
+use super::super::truth::UserWait;
 
 /// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,8 +9,8 @@ pub(in super::super) enum Fault {
     LostQuery,
     /// The server looks up the client's name before its greeting, and its name server is slow.
     ReverseLookup,
-    /// The server queries the client's host for the user (RFC 1413), and a firewall rejects that
-    /// after a delay.
+    /// The server queries the client's host for the user (RFC 1413), and a firewall rejects the
+    /// query after a delay.
     IdentLookup,
     /// The profile of the login shell sleeps.
     SlowProfile,
@@ -43,9 +43,9 @@ pub(in super::super) enum Fault {
 }
 
 impl Fault {
-    /// Returns the times that the cause can lengthen.
-    pub(in super::super) const fn acts_on(self) -> &'static [Whole] {
-        use Whole::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
+    /// Returns the waiting times that the cause can lengthen.
+    pub(in super::super) const fn acts_on(self) -> &'static [UserWait] {
+        use UserWait::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
         match self {
             Self::LostQuery | Self::ReverseLookup | Self::IdentLookup | Self::SlowProfile => {
                 &[Login]

@@ -9,16 +9,16 @@ use super::super::cause::{Cause, Kind, Quantity, Resource, Row};
 use super::super::generate::power_of_two;
 use super::super::rng::Rng;
 use super::cause::Fault;
-use super::peers;
 use super::rows::ROWS;
+use super::server_choice;
 
-/// Random stream of the permutation; the other streams are those of the cases.
+/// Number of the random stream that draws the permutation; every other stream draws one case.
 const PERMUTATION: u64 = u64::MAX - 1;
-/// Separates the cases from those that the first generator draws from the same seed.
+/// Makes the random streams differ from those that the first generator uses for the same seed.
 const SEED_MASK: u64 = 0x5EC0_4D5E_C04D_5EC0;
-/// Healthy cases of twenty.
+/// Number of healthy cases in twenty.
 const HEALTHY_OF_20: u64 = 6;
-/// Cases with two causes of twenty.
+/// Number of cases with two causes in twenty.
 const PAIRS_OF_20: u64 = 3;
 
 /// Returns the case `number` of `seed`.
@@ -41,7 +41,8 @@ pub(in super::super) fn case(seed: u64, number: u64) -> Case {
     build(seed, number, service, causes, &mut rng)
 }
 
-/// Returns whether two causes can be measured together: exactly one of them delays the opening.
+/// Returns whether two causes can be measured together. Exactly one of them must act before the
+/// first byte of the session, and none on a processor.
 fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
     let is_opening = |row: &Row| row.resource == Resource::Opening;
     let is_processor = |row: &Row| row.resource == Resource::Processor;
@@ -58,7 +59,8 @@ fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
         && !(asks(other) && is_server(row) || asks(row) && is_server(other))
 }
 
-/// Returns the service and the cause of a rank, from a permutation of all pairs.
+/// Returns the service and the cause of a rank, from a permutation of all pairs of service and
+/// cause.
 fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
@@ -76,7 +78,8 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<Quantity>| {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
-    let (mut size, second) = (draw(row.size), draw(row.second));
+    let mut size = draw(row.size);
+    let second = draw(row.second);
     // TFTP sends one block per round trip, so only a rate below that of its blocks delays it.
     if service == Service::TftpGet && row.kind == Kind::Second(Fault::AlternatingRate) {
         size = (size / 4).max(50);
@@ -87,17 +90,23 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
 fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let service = *rng.pick(&Service::ALL).unwrap_or(&Service::Login);
     let mut case = build(seed, number, service, Vec::new(), rng);
-    let kinds =
-        [Healthy::Local, Healthy::Near, Healthy::Far, Healthy::LowRate, Healthy::Asymmetric];
+    let kinds = [
+        Healthy::Local,
+        Healthy::ShortPath,
+        Healthy::LongPath,
+        Healthy::LowRate,
+        Healthy::Asymmetric,
+    ];
     let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::Local);
     let path = &mut case.path;
     match healthy {
         Healthy::Local => {
-            (path.rtt_us, path.jitter_us) = (rng.log_uniform(100, 900), 0);
+            path.rtt_us = rng.log_uniform(100, 900);
+            path.jitter_us = 0;
             path.rate_kbps = None;
         }
-        Healthy::Near => {}
-        Healthy::Far => {
+        Healthy::ShortPath => {}
+        Healthy::LongPath => {
             path.rtt_us = 1_000 * rng.log_uniform(150, 350);
             path.jitter_us = path.jitter_us.min(path.rtt_us / 50);
             path.queue_ms = path.rtt_us / 1_000;
@@ -105,14 +114,15 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
         Healthy::LowRate => {
             let rate = rng.log_uniform(56, 512);
             path.rate_kbps = Some(rate);
-            // One bandwidth-delay product, and at least an initial window of ten full packets and
-            // two more.
+            // The queue holds one bandwidth-delay product, and at least an initial window of ten
+            // full packets and two more packets.
             path.queue_ms = (path.rtt_us / 1_000).max(12 * 12_000 / rate);
         }
         Healthy::Asymmetric => {
             let rate = rng.log_uniform(6_000, 50_000);
             let uplink = rate / rng.log_uniform(5, 16);
-            (path.rate_kbps, path.uplink_kbps) = (Some(rate), Some(uplink));
+            path.rate_kbps = Some(rate);
+            path.uplink_kbps = Some(uplink);
             path.queue_ms = (path.rtt_us / 1_000).max(40 * 12_000 / uplink);
         }
     }
@@ -122,7 +132,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
 
 fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut Rng) -> Case {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
-    let choice = peers::of(service, &causes);
+    let choice = server_choice::of(service, &causes);
     let peer = *rng.pick(&choice).unwrap_or(&Peer::PlumbLogin);
     let path = path(&causes, rng);
     let asks_password = service.is_login() && (has(Fault::SlowProfile) || rng.is(0.4));
@@ -165,7 +175,7 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
     // A limited rate in addition to a cause that limits it would be a second cause.
     let is_limited = causes.iter().any(|cause| cause.kind.row().resource == Resource::Flow);
     let has_rate = !is_limited && rng.is(0.4);
-    // Slow enough that a transfer lasts as long as the time between two outages or pauses.
+    // The rate is so low that a transfer lasts as long as the time between two outages or pauses.
     let rate_kbps = if has(Fault::Outages) {
         Some(rng.log_uniform(1_500, 3_000))
     } else if has(Fault::WifiPauses) {
@@ -178,7 +188,7 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
         || has(Fault::EarlyDetection)
         || has(Fault::SmallPolicer);
     let control = match is_lossy {
-        // BBR keeps its rate if a queue drops packets, and does not fill one.
+        // BBR is excluded: it keeps its rate if a queue drops packets, and does not fill queues.
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };
@@ -203,7 +213,8 @@ fn bytes_per_second(case: &Case) -> f64 {
     let mut most = rate.map_or(4e6, |rate| rate as f64 * 125.0);
     for Cause { kind, size, second } in &case.causes {
         let Kind::Second(fault) = kind else { continue };
-        let (size, second) = (*size as f64, *second as f64);
+        let size = *size as f64;
+        let second = *second as f64;
         let limit = match fault {
             Fault::Satellite => {
                 rtt_s += size / 1e3;
@@ -288,7 +299,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_case_is_the_same_whenever_it_is_drawn_and_differs_from_the_first_generators() {
+    fn a_case_is_determined_by_its_seed_and_differs_from_the_first_generators() {
         for number in 0..50 {
             assert_eq!(case(7, number), case(7, number));
         }
@@ -298,9 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn over_many_seeds_every_cause_meets_every_of_its_services_and_every_peer_appears() {
-        let (mut pairs, mut peers, mut shells) =
-            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    fn over_many_seeds_every_cause_occurs_with_each_of_its_services_and_every_peer_appears() {
+        let mut pairs = BTreeSet::new();
+        let mut peers = BTreeSet::new();
+        let mut shells = BTreeSet::new();
         for seed in 0..20 {
             for number in 0..150 {
                 let case = case(seed, number);
@@ -372,17 +384,18 @@ mod tests {
             let Some(healthy) = case.healthy else { continue };
             kinds.push(healthy);
             let path = case.path;
-            let (rtt_us, rate) = (path.rtt_us, path.rate_kbps.unwrap_or(u64::MAX));
+            let rtt_us = path.rtt_us;
+            let rate = path.rate_kbps.unwrap_or(u64::MAX);
             let is_right = match healthy {
                 Healthy::Local => (100..=900).contains(&rtt_us) && path.rate_kbps.is_none(),
-                Healthy::Near => (5_000..=75_000).contains(&rtt_us),
-                Healthy::Far => (150_000..=350_000).contains(&rtt_us),
+                Healthy::ShortPath => (5_000..=75_000).contains(&rtt_us),
+                Healthy::LongPath => (150_000..=350_000).contains(&rtt_us),
                 Healthy::LowRate => (56..=512).contains(&rate),
                 Healthy::Asymmetric => path.uplink_kbps.is_some_and(|uplink| uplink * 4 < rate),
             };
             assert!(is_right, "{case}");
         }
-        for kind in [Healthy::Local, Healthy::Near, Healthy::Far, Healthy::LowRate] {
+        for kind in [Healthy::Local, Healthy::ShortPath, Healthy::LongPath, Healthy::LowRate] {
             assert!(kinds.iter().filter(|one| **one == kind).count() > 50, "{kind:?}");
         }
     }

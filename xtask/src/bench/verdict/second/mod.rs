@@ -1,18 +1,19 @@
-//! The second generator: other causes, magnitudes, paths and peers than those of `super::generate`.
+//! The second generator of the verdict benchmark: causes, magnitudes, paths and servers other than
+//! those of the first generator (`super::generate`).
 //!
 //! It was written without knowledge of the rules by which `plumb measure` finds a cause, and
-//! nothing is tuned to it. It uses the networks, relay, clients, scoring and tables of the first
-//! generator.
+//! nothing is tuned to it. The cases of both generators run with the same network namespaces,
+//! relay, clients, scoring and tables.
 
 mod cause;
 mod generate;
-mod peers;
 mod programs;
 mod rows;
+mod server_choice;
 mod setup;
 
 pub(super) use cause::Fault;
 pub(super) use generate::case;
-pub(super) use peers::{proftpd_lines, python_arguments, refusals};
 pub(super) use rows::{ROWS, markdown};
+pub(super) use server_choice::{proftpd_lines, python_arguments, refusals};
 pub(super) use setup::{Conditions, inject, take_rest};

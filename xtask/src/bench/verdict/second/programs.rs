@@ -1,5 +1,5 @@
-//! Servers written in Python for the second generator. Each gets its arguments after `-c`, and runs
-//! until it is killed.
+//! Servers written in Python for the verdict benchmark's second generator of cases. Each server is
+//! a script for `python3 -c`, takes its arguments after the script, and runs until it is killed.
 
 /// A Telnet server (RFC 854) with echo and without go-ahead; each connection has a process and a
 /// pseudo-terminal. Arguments: the login program, the address, the port.

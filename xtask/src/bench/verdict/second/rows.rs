@@ -1,7 +1,8 @@
-//! The table of the second generator: services, magnitudes and right classes of every cause.
+//! The table of the second generator: services, magnitudes and right classes of verdict of every
+//! cause.
 //!
-//! If several statements are true, all of them are right: competing traffic fills a queue, takes a
-//! share of the rate of the slowest link, and is other traffic.
+//! A cause may have several right classes. For competing traffic it is right to name the full
+//! queue, the lower rate on the slowest link, or the other traffic.
 
 use super::super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::super::cause::{Kind, Quantity, Resource, Row, markdown_of, quantity, row};
@@ -225,7 +226,7 @@ impl Fault {
     }
 }
 
-/// Returns the table of the causes in Markdown, as in `docs/verdict-bench.md`.
+/// Returns the table of the causes in Markdown, as in `docs/benchmarks/verdict.md`.
 pub(in super::super) fn markdown() -> String {
     markdown_of(&ROWS)
 }

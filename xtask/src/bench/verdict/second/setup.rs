@@ -30,14 +30,15 @@ pub(in super::super) struct Loops {
     pub(in super::super) server_nice: i8,
 }
 
-/// Settings that only the second generator uses.
+/// Settings that only cases of the second generator use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Conditions {
     /// The client's name server answers each query only the second time.
     pub(in super::super) drops_first_query: bool,
     /// Time after which the client repeats a query, s.
     pub(in super::super) query_timeout_s: Option<u64>,
-    /// Delay of the name server that the server queries, ms; `None` without one.
+    /// Delay of the name server that the server queries, ms; `None` if the server has no name
+    /// server.
     pub(in super::super) server_resolver_ms: Option<u64>,
     /// `true` if the FTP server queries ident for the client's user.
     pub(in super::super) asks_ident: bool,
@@ -56,7 +57,8 @@ pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, ca
     let conditions = &mut setup.second;
     match fault {
         Fault::LostQuery => {
-            (conditions.drops_first_query, conditions.query_timeout_s) = (true, Some(size));
+            conditions.drops_first_query = true;
+            conditions.query_timeout_s = Some(size);
         }
         Fault::ReverseLookup => conditions.server_resolver_ms = Some(size),
         Fault::IdentLookup => {
@@ -95,7 +97,7 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
             setup.to_server.variation.wake = Some(wake);
         }
         Fault::SaturatedUplink => setup.to_server.variation.cross = Some(ALWAYS),
-        // One object after the other, with pauses in between.
+        // The competing flow transfers one object after the other, with pauses between them.
         Fault::BusyDownlink => {
             let busy = Periodic { every_ns: 1_800 * MS, for_ns: 1_300 * MS };
             setup.to_client.variation.cross = Some(busy);
@@ -165,18 +167,21 @@ pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause,
         }
         Fault::BusyDownlink => {
             let queue = link(size, size * second / 8);
-            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.to_client.link = queue;
+            setup.to_server.link = queue;
             setup.bytes_per_second = Some(size * 125);
         }
         Fault::AlternatingRate => {
             let rate = RATE_FACTOR * size;
             let queue = link(rate, right(rate, 40));
-            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.to_client.link = queue;
+            setup.to_server.link = queue;
             setup.bytes_per_second = Some(rate * 125);
         }
         Fault::EarlyDetection => {
             let queue = link(size, right(size, 40));
-            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.to_client.link = queue;
+            setup.to_server.link = queue;
             setup.bytes_per_second = Some(size * 125);
         }
         Fault::ClampedSegments => {
@@ -185,7 +190,7 @@ pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause,
                 one.link = queue;
                 one.variation.packet_ns = second * MS;
             }
-            // A full packet takes its own time and that of its bits.
+            // A full packet takes the fixed time per packet and the time of its bits.
             let packet_ms = FULL_PACKET * 8 / RADIO_KBPS + second;
             setup.bytes_per_second = Some(FULL_PACKET * 1_000 / packet_ms);
         }
@@ -209,7 +214,8 @@ mod tests {
     fn a_cause_changes_the_setup_and_its_removal_leaves_the_rates() {
         for row in &ROWS {
             let case = first_with(row.kind);
-            let (with, without) = (Setup::of(&case, None), Setup::of(&case, Some(0)));
+            let with = Setup::of(&case, None);
+            let without = Setup::of(&case, Some(0));
             assert_ne!(with, without, "{case}");
             assert_eq!(with.control, without.control);
             assert_eq!(with.to_client.link, without.to_client.link, "{case}");
@@ -220,7 +226,8 @@ mod tests {
     #[test]
     fn a_loss_in_one_direction_leaves_the_other_one() {
         let setup = |fault| Setup::of(&first_with(Kind::Second(fault)), None);
-        let (server, client) = (setup(Fault::LossToServer), setup(Fault::LossToClient));
+        let server = setup(Fault::LossToServer);
+        let client = setup(Fault::LossToClient);
         assert_eq!((server.to_client.loss, client.to_server.loss), (Loss::None, Loss::None));
         assert!(server.to_server.loss != Loss::None && client.to_client.loss != Loss::None);
     }
@@ -228,14 +235,15 @@ mod tests {
     #[test]
     fn a_saturated_uplink_has_a_faster_downlink_without_other_traffic() {
         let setup = Setup::of(&first_with(Kind::Second(Fault::SaturatedUplink)), None);
-        let (up, down) = (setup.to_server.link.unwrap(), setup.to_client.link.unwrap());
+        let up = setup.to_server.link.unwrap();
+        let down = setup.to_client.link.unwrap();
         assert_eq!(down.bits_per_second, 8 * up.bits_per_second);
         assert!(setup.to_server.variation.cross.is_some());
         assert_eq!(setup.to_client.variation.cross, None);
     }
 
     #[test]
-    fn a_server_that_asks_does_so_with_and_without_the_cause() {
+    fn a_server_with_lookups_makes_them_with_and_without_the_cause() {
         let case = first_with(Kind::Second(Fault::ReverseLookup));
         let resolver = |removed| Setup::of(&case, removed).second.server_resolver_ms;
         assert_eq!(resolver(Some(0)), Some(0));

@@ -1,8 +1,8 @@
 //! An FTP client of one session: RFC 959 with EPSV (RFC 2428), one file after the other.
 
 use super::super::case::Service;
-use super::super::servers::{LARGE_FACTOR, user_of};
-use super::{BUDGET, LIMIT, Run, Truth, Whole, in_time, millis};
+use super::super::trial_servers::{LARGE_FACTOR, user_of};
+use super::{BUDGET, LIMIT, Run, Truth, UserWait, in_time, millis};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of transfers of the file.
 const TIMES: usize = 3;
-/// Time limit of the large file; it is left out if it would take longer.
+/// Time limit for the transfer of the large file, which is omitted if it is expected to take
+/// longer.
 const LARGE_LIMIT: Duration = Duration::from_secs(14);
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
@@ -23,12 +24,13 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     if reply.starts_with('3') {
         client.command(&format!("PASS {password}"), &['2'])?;
     }
-    truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
+    truth.set(UserWait::Login, &[millis(run.began.elapsed())], false);
     if in_time(client.command("TYPE I", &['2']))?.is_none() {
-        truth.set_limit(Whole::Transfer);
+        truth.set_limit(UserWait::Transfer);
         return Ok(());
     }
-    let (began, mut times) = (Instant::now(), Vec::new());
+    let began = Instant::now();
+    let mut times = Vec::new();
     for _ in 0..TIMES {
         let asked = Instant::now();
         let moved = match run.case.service {
@@ -36,7 +38,7 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
             _ => client.retrieve("pub/file", run.case.bytes),
         };
         if moved.is_err() {
-            truth.set_limit(Whole::Transfer);
+            truth.set_limit(UserWait::Transfer);
             return Ok(());
         }
         times.push(millis(asked.elapsed()));
@@ -47,13 +49,13 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
             break;
         }
     }
-    truth.set(Whole::Transfer, &times, run.is_random);
+    truth.set(UserWait::Transfer, &times, run.is_random);
     let expected_ms = times.iter().copied().fold(0.0, f64::max) * LARGE_FACTOR as f64;
     if run.case.service == Service::FtpGet && expected_ms < millis(LARGE_LIMIT) {
         let asked = Instant::now();
         match in_time(client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR))? {
-            Some(()) => truth.set(Whole::Large, &[millis(asked.elapsed())], false),
-            None => truth.set_limit(Whole::Large),
+            Some(()) => truth.set(UserWait::Large, &[millis(asked.elapsed())], false),
+            None => truth.set_limit(UserWait::Large),
         }
     }
     // The server may close the connection first.
@@ -85,7 +87,7 @@ impl Client {
         let mut first: Option<String> = None;
         loop {
             let mut line = Vec::new();
-            let count = self.control.read_until(b'\n', &mut line).context("no reply")?;
+            let count = self.control.read_until(b'\n', &mut line).context("cannot read a reply")?;
             ensure!(count > 0, "the server has closed the connection");
             let line = String::from_utf8_lossy(&line).into_owned();
             let code = line.get(..3).unwrap_or_default();
@@ -104,7 +106,7 @@ impl Client {
     fn open_data(&mut self) -> Result<TcpStream> {
         let reply = self.command("EPSV", &['2'])?;
         let inside = reply.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-        let port: u16 = inside.context("no port")?.0.trim_matches('|').parse()?;
+        let port: u16 = inside.context("no port in the reply")?.0.trim_matches('|').parse()?;
         let mut address = self.control.get_ref().peer_addr()?;
         address.set_port(port);
         let data = TcpStream::connect_timeout(&address, LIMIT)?;
@@ -116,14 +118,15 @@ impl Client {
     fn retrieve(&mut self, name: &str, bytes: u64) -> Result<()> {
         let mut data = self.open_data()?;
         self.command(&format!("RETR {name}"), &['1'])?;
-        let (mut buffer, mut total) = (vec![0; 65_536], 0_u64);
+        let mut buffer = vec![0; 65_536];
+        let mut total = 0_u64;
         loop {
             match data.read(&mut buffer)? {
                 0 => break,
                 count => total += count as u64,
             }
         }
-        ensure!(total == bytes, "{total} of {bytes} bytes came");
+        ensure!(total == bytes, "{total} of {bytes} bytes arrived");
         // proftpd waits up to ten seconds for the client to close before its final reply.
         drop(data);
         self.reply('2')?;
@@ -145,7 +148,7 @@ impl Client {
         Ok(())
     }
 
-    /// Removes an uploaded file: vsftpd does not let an anonymous user overwrite one.
+    /// Removes an uploaded file: vsftpd does not let an anonymous user overwrite a file.
     fn delete(&mut self, name: &str) -> Result<()> {
         self.command(&format!("DELE {name}"), &['2', '5'])?;
         Ok(())

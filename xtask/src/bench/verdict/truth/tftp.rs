@@ -3,7 +3,7 @@
 
 use super::super::network::SERVER;
 use super::super::setup::TFTP_PORT;
-use super::{BUDGET, LIMIT, Run, Truth, Whole, millis};
+use super::{BUDGET, LIMIT, Run, Truth, UserWait, millis};
 use anyhow::{Result, bail, ensure};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -15,21 +15,22 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const TIMES: usize = 3;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
-    truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
-    let (began, mut times) = (Instant::now(), Vec::new());
+    truth.set(UserWait::Login, &[millis(run.began.elapsed())], false);
+    let began = Instant::now();
+    let mut times = Vec::new();
     for _ in 0..TIMES {
         let asked = Instant::now();
         let Ok(bytes) = receive("file") else {
-            truth.set_limit(Whole::Transfer);
+            truth.set_limit(UserWait::Transfer);
             return Ok(());
         };
-        ensure!(bytes == run.case.bytes, "{bytes} of {} bytes came", run.case.bytes);
+        ensure!(bytes == run.case.bytes, "{bytes} of {} bytes arrived", run.case.bytes);
         times.push(millis(asked.elapsed()));
         if began.elapsed() > BUDGET {
             break;
         }
     }
-    truth.set(Whole::Transfer, &times, run.is_random);
+    truth.set(UserWait::Transfer, &times, run.is_random);
     Ok(())
 }
 
@@ -40,8 +41,12 @@ fn receive(name: &str) -> Result<u64> {
     let text = format!("{name}\0octet\0blksize\0{BLOCK_SIZE}\0windowsize\0{WINDOW_SIZE}\0");
     let mut last = [b"\0\x01", text.as_bytes()].concat();
     let mut peer: SocketAddr = format!("{SERVER}:{TFTP_PORT}").parse()?;
-    let (began, mut bytes, mut block) = (Instant::now(), 0_u64, 0_u16);
-    let (mut block_size, mut window, mut unacknowledged) = (512, 1, 0);
+    let began = Instant::now();
+    let mut bytes = 0_u64;
+    let mut block = 0_u16;
+    let mut block_size = 512;
+    let mut window = 1;
+    let mut unacknowledged = 0;
     socket.send_to(&last, peer)?;
     let mut buffer = [0; 2_048];
     while began.elapsed() < LIMIT * 2 {
@@ -93,7 +98,7 @@ fn receive(name: &str) -> Result<u64> {
             _ => {}
         }
     }
-    bail!("no end of the file")
+    bail!("the last block of the file has not arrived")
 }
 
 /// Returns the block size and the window size, in blocks, that the server accepts.

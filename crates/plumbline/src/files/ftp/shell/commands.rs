@@ -1,24 +1,24 @@
-//! Commands of the shell: their list, their usage, suggestions for misspelled names, and the
-//! splitting of a line into words.
+//! Commands of the shell: list, usage, suggestions for misspelled names, and splitting a line into
+//! words.
 
 /// Category of a command, which selects its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     /// Remote files.
-    There,
+    Remote,
     /// Transfers.
-    Moving,
+    Transfer,
     /// Local machine.
-    Here,
+    Local,
     /// Session settings.
-    Session,
+    Settings,
 }
 
 /// A command of the shell.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// Names of the command in other clients.
+    /// Names of the command in other FTP clients.
     pub(super) others: &'static [&'static str],
     pub(super) group: Group,
     pub(super) usage: &'static str,
@@ -35,61 +35,61 @@ const fn command(
     Command { name, others, group, usage, about }
 }
 
-use Group::{Here, Moving, Session, There};
+use Group::{Local, Remote, Settings, Transfer};
 
 /// All commands, in the order of the help.
 pub(super) const COMMANDS: [Command; 36] = [
-    command(There, "ls", &["list", "nlist"], "[-l] [NAME...]", "list directories or files"),
-    command(There, "dir", &[], "[NAME...]", "list with sizes and times"),
-    command(There, "cd", &["cwd"], "DIR", "change the remote directory"),
-    command(There, "cdup", &[], "", "go to the parent directory"),
-    command(There, "pwd", &[], "", "print the remote directory"),
-    command(There, "cat", &["more", "less"], "NAME", "print a file"),
+    command(Remote, "ls", &["list", "nlist"], "[-l] [NAME...]", "list directories or files"),
+    command(Remote, "dir", &[], "[NAME...]", "list with sizes and times"),
+    command(Remote, "cd", &["cwd"], "DIR", "change the remote directory"),
+    command(Remote, "cdup", &[], "", "go to the parent directory"),
+    command(Remote, "pwd", &[], "", "print the remote directory"),
+    command(Remote, "cat", &["more", "less"], "NAME", "print a file"),
     command(
-        There,
+        Remote,
         "rm",
         &["delete", "mdelete", "mrm"],
         "[-rfnv] NAME...",
         "remove files; -r: also directories",
     ),
-    command(There, "mkdir", &[], "DIR...", "create directories"),
-    command(There, "rmdir", &[], "DIR...", "remove empty directories"),
-    command(There, "mv", &["rename", "ren"], "NAME NAME", "rename a file"),
-    command(There, "chmod", &[], "MODE NAME...", "change permissions: chmod 644 a"),
-    command(There, "size", &[], "NAME", "print the size and time of a file"),
-    command(There, "modtime", &["mdtm"], "NAME", "print the time of a file"),
+    command(Remote, "mkdir", &[], "DIR...", "create directories"),
+    command(Remote, "rmdir", &[], "DIR...", "remove empty directories"),
+    command(Remote, "mv", &["rename", "ren"], "NAME NAME", "rename a file"),
+    command(Remote, "chmod", &[], "MODE NAME...", "change permissions: chmod 644 a"),
+    command(Remote, "size", &[], "NAME", "print the size and time of a file"),
+    command(Remote, "modtime", &["mdtm"], "NAME", "print the time of a file"),
     command(
-        Moving,
+        Transfer,
         "get",
         &["recv"],
         "[-cf] NAME [LOCAL]",
         "download a file; -c: resume, -f: replace",
     ),
-    command(Moving, "mget", &[], "[-cf] NAME...", "download files; names may be patterns"),
-    command(Moving, "reget", &[], "NAME [LOCAL]", "resume an interrupted download"),
-    command(Moving, "put", &["send"], "[-c] LOCAL [NAME]", "upload a file; -c: resume"),
-    command(Moving, "mput", &[], "[-c] LOCAL...", "upload files; names may be patterns"),
-    command(Moving, "reput", &[], "LOCAL [NAME]", "resume an interrupted upload"),
-    command(Here, "lcd", &[], "[DIR]", "change the local directory"),
-    command(Here, "lpwd", &[], "", "print the local directory"),
-    command(Here, "lls", &["ldir"], "[-l] [DIR]", "list a local directory"),
-    command(Here, "!", &["shell"], "[COMMAND]", "run a local command or shell"),
-    command(Session, "type", &[], "[I|A|E|L36|auto]", "set or print the data type"),
-    command(Session, "mode", &[], "[S|B|C|Z]", "set or print the transmission mode"),
-    command(Session, "stru", &["struct"], "[F|R|P]", "set or print the file structure"),
-    command(Session, "store", &[], "[FORMAT]", "set or print the local word format"),
-    command(Session, "passive", &[], "", "passive mode: the client connects for data"),
-    command(Session, "active", &[], "", "active mode: the server connects for data"),
-    command(Session, "prompt", &[], "", "turn questions before each of many files on or off"),
-    command(Session, "verbose", &[], "", "turn the display of server replies on or off"),
-    command(Session, "site", &[], "COMMAND", "send a SITE command"),
-    command(Session, "quote", &["literal"], "COMMAND", "send a command unchanged"),
-    command(Session, "status", &["stat"], "", "print the settings and the server's status"),
-    command(Session, "help", &["?"], "[COMMAND]", "list the commands, or describe one"),
-    command(Session, "quit", &["exit", "bye"], "", "end the session"),
+    command(Transfer, "mget", &[], "[-cf] NAME...", "download files; names may be patterns"),
+    command(Transfer, "reget", &[], "NAME [LOCAL]", "resume an interrupted download"),
+    command(Transfer, "put", &["send"], "[-c] LOCAL [NAME]", "upload a file; -c: resume"),
+    command(Transfer, "mput", &[], "[-c] LOCAL...", "upload files; names may be patterns"),
+    command(Transfer, "reput", &[], "LOCAL [NAME]", "resume an interrupted upload"),
+    command(Local, "lcd", &[], "[DIR]", "change the local directory"),
+    command(Local, "lpwd", &[], "", "print the local directory"),
+    command(Local, "lls", &["ldir"], "[-l] [DIR]", "list a local directory"),
+    command(Local, "!", &["shell"], "[COMMAND]", "run a local command or shell"),
+    command(Settings, "type", &[], "[I|A|E|L36|auto]", "set or print the data type"),
+    command(Settings, "mode", &[], "[S|B|C|Z]", "set or print the transmission mode"),
+    command(Settings, "stru", &["struct"], "[F|R|P]", "set or print the file structure"),
+    command(Settings, "store", &[], "[FORMAT]", "set or print the local word format"),
+    command(Settings, "passive", &[], "", "passive mode: the client connects for data"),
+    command(Settings, "active", &[], "", "active mode: the server connects for data"),
+    command(Settings, "prompt", &[], "", "turn questions before each of many files on or off"),
+    command(Settings, "verbose", &[], "", "turn the display of server replies on or off"),
+    command(Settings, "site", &[], "COMMAND", "send a SITE command"),
+    command(Settings, "quote", &["literal"], "COMMAND", "send a command unchanged"),
+    command(Settings, "status", &["stat"], "", "print the settings and the server's status"),
+    command(Settings, "help", &["?"], "[COMMAND]", "list the commands, or describe one"),
+    command(Settings, "quit", &["exit", "bye"], "", "end the session"),
 ];
 
-/// Commands of other clients, and their replacements here.
+/// Commands of other FTP clients, and their replacements in plumb.
 const ELSEWHERE: [(&str, &str); 12] = [
     ("open", "a session has one host: use quit, then plumb ftp HOST"),
     ("close", "a session has one host: use quit"),
@@ -126,18 +126,21 @@ pub(super) fn unknown(word: &str) -> String {
     let names = COMMANDS
         .iter()
         .flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
-    let far = if word.len() > 3 { 2 } else { 1 };
-    let like = names.map(|name| (distance(word, name), name)).filter(|(away, _)| *away <= far);
-    match like.min() {
+    let max_distance = if word.len() > 3 { 2 } else { 1 };
+    let similar = names
+        .map(|name| (distance(word, name), name))
+        .filter(|(distance, _)| *distance <= max_distance);
+    match similar.min() {
         Some((_, name)) => format!("unknown command '{word}': did you mean '{name}'?"),
         None => "unknown command: 'help' lists all".to_owned(),
     }
 }
 
-/// Returns the edit distance: the number of letters to insert, delete, replace or swap with the
-/// next one to turn `from` into `to`.
+/// Returns the edit distance from `from` to `to`: the number of insertions, deletions, replacements
+/// and swaps of adjacent letters.
 fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let from: Vec<char> = from.chars().collect();
+    let to: Vec<char> = to.chars().collect();
     let mut last: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.iter().enumerate() {
@@ -146,7 +149,8 @@ fn distance(from: &str, to: &str) -> usize {
             let of = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
             let mut best = of(&row, at) + usize::from(letter != other);
             best = best.min(of(&row, at + 1) + 1).min(of(&next, at) + 1);
-            let (before, other_before) = (index.checked_sub(1), at.checked_sub(1));
+            let before = index.checked_sub(1);
+            let other_before = at.checked_sub(1);
             if let Some((before, other_before)) = before.zip(other_before)
                 && from.get(before) == Some(other)
                 && to.get(other_before) == Some(letter)
@@ -160,7 +164,7 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// Returns the help for all commands, or for one.
+/// Returns the help for the command `word`, or for all commands.
 pub(super) fn help(word: Option<&str>) -> Result<String, String> {
     let line = |known: &Command| format!("{:28} {}\n", known.usage_text(), known.about);
     let Some(word) = word else { return Ok(COMMANDS.iter().map(line).collect()) };
@@ -177,12 +181,12 @@ pub(super) fn help(word: Option<&str>) -> Result<String, String> {
 pub(super) struct Line {
     /// Words without their quotes.
     pub(super) words: Vec<String>,
-    /// Text after the first word, as it was typed.
+    /// Text after the first word, exactly as typed.
     pub(super) rest: String,
 }
 
 impl Line {
-    /// Splits a line at its spaces, except those between quotes.
+    /// Splits a line at its spaces. Spaces between quotes do not split.
     pub(super) fn parse(line: &str) -> Self {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix('!') {
@@ -193,10 +197,12 @@ impl Line {
     }
 }
 
-/// Returns the words of a line, and the offset of the last one. After a space, that offset is the
-/// end of the line, where the next word begins.
+/// Returns the words of a line, and the offset of the last word. If the line ends with a space, the
+/// offset is the end of the line, where the next word begins.
 pub(super) fn words(line: &str) -> (Vec<String>, usize) {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
     let mut start = line.len();
     for (at, letter) in line.char_indices() {
         if word.is_none() && !letter.is_whitespace() {
@@ -219,7 +225,7 @@ pub(super) fn words(line: &str) -> (Vec<String>, usize) {
     (words, start)
 }
 
-/// Returns a name with the quotes that it needs in a line.
+/// Returns a name with the quotes that it needs as a word of a line.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\'');
     match name.contains('"') {
@@ -229,8 +235,8 @@ pub(super) fn quoted(name: &str) -> String {
     }
 }
 
-/// Returns the replacement for a command that is not sent as it is, since the client must know its
-/// effect.
+/// Returns the replacement for a protocol command that `quote` does not send, because the client
+/// must know the effect of the command.
 pub(super) fn instead_of_quote(command: &str) -> Option<&'static str> {
     let mut words = command.split_whitespace();
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_told_what_was_meant() {
+    fn a_misspelled_command_gets_a_suggestion() {
         assert_eq!(unknown("gte"), "unknown command 'gte': did you mean 'get'?");
         assert_eq!(unknown("renmae"), "unknown command 'renmae': did you mean 'rename'?");
         assert_eq!(unknown("frobnicate"), "unknown command: 'help' lists all");
@@ -277,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_move_a_data_connection_or_a_listing_unnoticed_is_not_sent() {
+    fn commands_that_affect_data_connections_or_listings_are_not_sent_by_quote() {
         for command in ["LPRT 4,4", "lpsv", "SPSV", "CPSV", "SMNT /", "opts  mlst size;"] {
             assert!(instead_of_quote(command).is_some(), "{command}");
         }
@@ -285,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_one_name_and_one_line_of_help() {
+    fn command_names_are_unique_and_help_lines_fit_80_columns() {
         let mut names: Vec<_> = COMMANDS.iter().flat_map(|known| known.others).collect();
         names.extend(COMMANDS.iter().map(|known| &known.name));
         let all = names.len();
@@ -298,13 +304,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_is_read_back(name in "[a-z \"']{1,12}") {
+        fn quoted_names_are_parsed_back(name in "[a-z \"']{1,12}") {
             prop_assume!(!(name.contains('"') && name.contains('\'')));
             prop_assert_eq!(words(&quoted(&name)).0, [name]);
         }
 
         #[test]
-        fn no_line_breaks_the_reader(line: String) {
+        fn no_line_causes_a_panic(line: String) {
             let line = Line::parse(&line);
             _ = line.words.first().map(|word| unknown(word));
             _ = instead_of_quote(&line.rest);

@@ -12,21 +12,21 @@ pub(super) struct Known {
     pub(super) names: Vec<String>,
 }
 
-/// Kind of word that may occur at a place of a line.
+/// Kind of word that may occur at a position in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum WordKind {
     Command,
-    /// One of a few words.
+    /// One of these words.
     OneOf(&'static [&'static str]),
     Format,
-    There,
-    Here,
+    RemoteName,
+    LocalFile,
     Nothing,
 }
 
-impl Place {
+impl WordKind {
     /// Returns the kind of word that may follow `words`, of which the first is a command.
-    fn behind(words: &[String]) -> Self {
+    fn following(words: &[String]) -> Self {
         let Some(word) = words.first() else { return Self::Command };
         let name = find(word).map_or("", |known| known.name);
         match (name, words.len()) {
@@ -36,20 +36,21 @@ impl Place {
             ("stru", _) => Self::OneOf(&["F", "P", "R"]),
             ("store", _) => Self::Format,
             ("lcd" | "lls" | "mput", _) | ("put" | "reput", 1) | ("get" | "reget", 2..) => {
-                Self::Here
+                Self::LocalFile
             }
             ("!" | "quote" | "site", _) => Self::Nothing,
-            _ => Self::There,
+            _ => Self::RemoteName,
         }
     }
 }
 
 /// Returns the local paths that begin with `word`.
-fn files_here(word: &str) -> Vec<String> {
-    let (folder, _) = word.rsplit_once('/').map_or(("", word), |(folder, last)| (folder, last));
-    let before = if word.contains('/') { format!("{folder}/") } else { String::new() };
-    let looked_in = if before.is_empty() { "." } else { &before };
-    let Ok(entries) = std::fs::read_dir(Path::new(looked_in)) else { return Vec::new() };
+fn local_files(word: &str) -> Vec<String> {
+    let (directory, _) =
+        word.rsplit_once('/').map_or(("", word), |(directory, last)| (directory, last));
+    let before = if word.contains('/') { format!("{directory}/") } else { String::new() };
+    let searched = if before.is_empty() { "." } else { &before };
+    let Ok(entries) = std::fs::read_dir(Path::new(searched)) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let end = if entry.path().is_dir() { "/" } else { "" };
@@ -61,26 +62,29 @@ fn files_here(word: &str) -> Vec<String> {
 }
 
 impl Known {
-    /// Returns the offset of the last typed word, and its completions.
+    /// Returns the offset of the last typed word, and the completions of the word.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
-        let (mut said, start) = words(typed);
-        let word = if start < typed.len() { said.pop().unwrap_or_default() } else { String::new() };
+        let (mut previous, start) = words(typed);
+        let word =
+            if start < typed.len() { previous.pop().unwrap_or_default() } else { String::new() };
         let fits = |name: &&str| name.starts_with(&word);
-        let few = |names: &[&str]| {
+        let matching = |names: &[&str]| {
             names.iter().copied().filter(fits).map(str::to_owned).collect::<Vec<_>>()
         };
-        let found = match Place::behind(&said) {
-            Place::Command => {
+        let found = match WordKind::following(&previous) {
+            WordKind::Command => {
                 let names = COMMANDS
                     .iter()
                     .flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
-                few(&names.collect::<Vec<_>>())
+                matching(&names.collect::<Vec<_>>())
             }
-            Place::OneOf(names) => few(names),
-            Place::Format => few(&WordFormat::ALL.map(|(_, name)| name)),
-            Place::There => few(&self.names.iter().map(String::as_str).collect::<Vec<_>>()),
-            Place::Here => files_here(&word),
-            Place::Nothing => Vec::new(),
+            WordKind::OneOf(names) => matching(names),
+            WordKind::Format => matching(&WordFormat::ALL.map(|(_, name)| name)),
+            WordKind::RemoteName => {
+                matching(&self.names.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            WordKind::LocalFile => local_files(&word),
+            WordKind::Nothing => Vec::new(),
         };
         (start, found)
     }
@@ -96,7 +100,8 @@ impl Completer for Known {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (start, found) = self.candidates(line.get(..at).unwrap_or_default());
-        // A single completion is followed by a space, unless it is a directory, which may continue.
+        // A space follows a single completion. After a directory no space follows, because the path
+        // may continue.
         let is_only = found.len() == 1;
         let pair = |name: String| {
             let end = if is_only && !name.ends_with('/') { " " } else { "" };
@@ -116,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_a_command_and_others_are_names_there() {
+    fn the_first_word_completes_commands_and_later_words_remote_names() {
         assert_eq!(found("mge"), (0, vec!["mget".to_owned()]));
         assert_eq!(found("get a"), (4, vec!["a b".to_owned(), "ab".to_owned()]));
         assert_eq!(found("get \"a "), (4, vec!["a b".to_owned()]));
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_a_file_here() {
+    fn arguments_of_put_complete_local_files() {
         let (start, files) = found("put /dev/ze");
         assert_eq!((start, files), (4, vec!["/dev/zero".to_owned()]));
         let (_, files) = found("lcd /de");

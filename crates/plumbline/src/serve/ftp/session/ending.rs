@@ -1,10 +1,10 @@
 //! The end of a transfer's data, and the completion or withdrawal of an upload.
 //!
-//! The way in which a control connection ends after an upload was placed shows whether the client
-//! has read the reply. The kernel of a client that was killed answers the reply with a reset, or
-//! sends a reset when it closes a connection with an unread reply.
+//! After an upload was placed, the end of the control connection shows whether the client has read
+//! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when
+//! it closes a connection with an unread reply.
 
-use super::{Answer, Session};
+use super::{Session, TaskResult};
 use crate::serve::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
 use protocols::application::ftp::server::{FileError, Placement, TransferError, TransferId};
@@ -12,10 +12,11 @@ use std::rc::Rc;
 
 impl Session {
     /// Reports the progress of the transfer to the engine.
-    pub(super) fn note_moved(&mut self) {
+    pub(super) fn report_progress(&mut self) {
         if let Some(running) = &self.running {
-            let (id, moved) = (running.transfer.id, running.ledger.moved.get());
-            self.engine.data_moved(id, moved, &self.server.bench().cx());
+            let id = running.transfer.id;
+            let moved_bytes = running.stats.moved_bytes.get();
+            self.engine.data_moved(id, moved_bytes, &self.server.context().cx());
         }
     }
 
@@ -25,11 +26,11 @@ impl Session {
 
     pub(super) fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
         let Some(running) = self.running_of(id) else { return };
-        let moved = running.ledger.moved.get();
+        let moved_bytes = running.stats.moved_bytes.get();
         let result = result.map(|upload| running.upload = upload);
-        let untold = running.ledger.untold_names.get();
-        self.engine.names_untold(id, untold);
-        self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
+        let unsendable = running.stats.unsendable_names.get();
+        self.engine.names_untold(id, unsendable);
+        self.engine.data_ended(id, moved_bytes, result, &mut self.server.context().cx());
     }
 
     /// Handles the orderly end of the control connection by the client.
@@ -37,33 +38,36 @@ impl Session {
         let has_output = !self.engine.output().is_empty();
         if !has_output && self.control.is_acknowledged() == Some(true) {
             // The client's kernel would have sent a reset if the reply had not been read.
-            self.engine.confirm_upload(&mut self.server.bench().cx());
+            self.engine.confirm_upload(&mut self.server.context().cx());
         }
-        self.engine.peer_closed(&mut self.server.bench().cx());
+        self.engine.peer_closed(&mut self.server.context().cx());
     }
 
-    /// ListenAddresses an upload revocably, because its client may have died.
+    /// Gives an uploaded file its final name. [`Self::discard`] takes the name back if the client
+    /// turns out to have died. If the control connection does not report acknowledgments, the file
+    /// gets no name yet.
     pub(super) fn place(&mut self, id: TransferId) {
-        let can_tell = self.control.is_acknowledged().is_some();
+        let reports_acknowledgments = self.control.is_acknowledged().is_some();
         let Some(running) = self.running_of(id) else { return };
         let Some(mut upload) = running.upload.take() else {
             return self.placed(id, None, Err(FileError::Local));
         };
-        if !can_tell {
+        if !reports_acknowledgments {
             if upload.waits_for_disk() {
                 // The disk writes while the session waits for the end of the control connection.
-                upload.begin_to_sync();
+                upload.start_sync();
             }
             return self.placed(id, Some(upload), Ok(Placement::Unsupported));
         }
         running.is_committing = true;
-        let (ledger, clock) = (Rc::clone(&running.ledger), self.clock);
+        let stats = Rc::clone(&running.stats);
+        let clock = self.clock;
         let began = clock.now();
         if !upload.waits_for_disk() {
             let result = upload.place();
-            let passed = clock.now() - began;
-            ledger.committing.set(Some(passed));
-            ledger.add_cpu(passed);
+            let elapsed = clock.now() - began;
+            stats.commit_time.set(Some(elapsed));
+            stats.add_cpu_time(elapsed);
             return self.placed(id, Some(upload), result);
         }
         self.spawn(async move {
@@ -73,11 +77,11 @@ impl Session {
                 (upload, result, thread_cpu_time().saturating_sub(before))
             });
             let Ok((upload, result, cpu)) = placed.await else {
-                return Answer::Placed(id, None, Err(FileError::Local));
+                return TaskResult::Placed(id, None, Err(FileError::Local));
             };
-            ledger.committing.set(Some(clock.now() - began));
-            ledger.add_cpu(cpu);
-            Answer::Placed(id, Some(upload), result)
+            stats.commit_time.set(Some(clock.now() - began));
+            stats.add_cpu_time(cpu);
+            TaskResult::Placed(id, Some(upload), result)
         });
     }
 
@@ -92,7 +96,7 @@ impl Session {
         running.is_committing = false;
         running.upload = upload;
         running.placed_at = (result == Ok(Placement::Revocable)).then_some(now);
-        self.engine.placed(id, result, &mut self.server.bench().cx());
+        self.engine.placed(id, result, &mut self.server.context().cx());
     }
 
     /// Makes a placed upload final.
@@ -101,18 +105,18 @@ impl Session {
             return;
         };
         let waits_for_disk = upload.waits_for_disk();
-        // Immediately, because the next command may remove the directory.
+        // The file becomes final immediately, because the next command may remove the directory.
         let replaced = upload.settle().filter(|_| waits_for_disk);
         if let Some(replaced) = replaced {
             tokio::task::spawn_blocking(|| drop(replaced));
         }
     }
 
-    /// Stops a transfer and discards its file. A file already in place is withdrawn.
+    /// Stops a transfer and discards its file. A file that already has its final name is withdrawn.
     pub(super) fn discard(&mut self, id: TransferId) {
-        self.arrived = None;
+        self.data_connection = None;
         let Some(running) = self.running_of(id) else { return };
-        running.work = None;
+        running.payload = None;
         if let Some(mut upload) = running.upload.take() {
             upload.withdraw();
         }
@@ -123,7 +127,7 @@ impl Session {
 
     pub(super) fn commit(&mut self, id: TransferId) {
         let running = self.running_of(id);
-        let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
+        let stats = running.as_ref().map(|running| Rc::clone(&running.stats));
         let mut upload = running.and_then(|running| {
             running.is_committing = true;
             running.upload.take()
@@ -131,18 +135,18 @@ impl Session {
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
             let began = self.clock.now();
             let committed = upload.commit();
-            if let Some(ledger) = ledger {
+            if let Some(stats) = stats {
                 // Nothing blocks here, so the elapsed time is CPU time.
-                let passed = self.clock.now() - began;
-                ledger.committing.set(Some(passed));
-                ledger.add_cpu(passed);
+                let elapsed = self.clock.now() - began;
+                stats.commit_time.set(Some(elapsed));
+                stats.add_cpu_time(elapsed);
             }
-            return self.engine.committed(id, committed, &mut self.server.bench().cx());
+            return self.engine.committed(id, committed, &mut self.server.context().cx());
         }
         let clock = self.clock;
         self.spawn(async move {
             let Some(upload) = upload else {
-                return Answer::Committed(id, Err(FileError::Local));
+                return TaskResult::Committed(id, Err(FileError::Local));
             };
             let began = clock.now();
             let committed = tokio::task::spawn_blocking(|| {
@@ -151,13 +155,13 @@ impl Session {
                 (committed, thread_cpu_time().saturating_sub(before))
             });
             let committed = committed.await.map(|(committed, cpu)| {
-                if let Some(ledger) = ledger {
-                    ledger.committing.set(Some(clock.now() - began));
-                    ledger.add_cpu(cpu);
+                if let Some(stats) = stats {
+                    stats.commit_time.set(Some(clock.now() - began));
+                    stats.add_cpu_time(cpu);
                 }
                 committed
             });
-            Answer::Committed(id, committed.unwrap_or(Err(FileError::Local)))
+            TaskResult::Committed(id, committed.unwrap_or(Err(FileError::Local)))
         });
     }
 }

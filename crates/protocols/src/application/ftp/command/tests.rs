@@ -1,4 +1,4 @@
-//! Parsing of command lines, with every verb and with unknown ones.
+//! Parsing of command lines with known and unknown verbs.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn verbs_are_read_in_either_case_and_arguments_kept_as_they_are() {
 }
 
 #[test]
-fn types_are_read_and_others_told_apart_from_nonsense() {
+fn types_are_parsed_and_unknown_types_distinguished_from_malformed_ones() {
     let local = |bits| Ok(Command::Type(Type::Local(ByteSize::new(bits).unwrap())));
     assert_eq!(parse("TYPE a n"), Ok(Command::Type(Type::Ascii(Format::NonPrint))));
     assert_eq!(parse("TYPE E C"), Ok(Command::Type(Type::Ebcdic(Format::CarriageControl))));
@@ -48,7 +48,7 @@ fn types_are_read_and_others_told_apart_from_nonsense() {
 #[test]
 fn options_of_list_stand_before_the_name() {
     let listed = |shows_hidden, text: Option<&str>| {
-        Ok(Command::List(Listed { shows_hidden, name: text.map(name) }))
+        Ok(Command::List(ListArgument { shows_hidden, name: text.map(name) }))
     };
     assert_eq!(parse("LIST"), listed(false, None));
     assert_eq!(parse("LIST -la"), listed(true, None));

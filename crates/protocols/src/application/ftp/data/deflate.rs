@@ -47,8 +47,8 @@ impl Deflater {
                 compress(&mut self.compressor, data, &mut self.piece, flush);
             out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
             data = data.get(taken..).unwrap_or_default();
-            // The end may be emitted in pieces that are not full, so only an empty piece ends the
-            // loop.
+            // The end of the stream may be emitted in pieces that are not full, so only an empty
+            // piece ends the loop.
             let is_over = match flush {
                 TDEFLFlush::Finish => made == 0,
                 _ => data.is_empty() && made < self.piece.len(),
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_stream_of_any_length_has_its_end() {
         let noise = noise(200_000);
-        // For some of these lengths the last piece but one is not full.
+        // For some of these lengths, a piece before the last piece is not full.
         for len in [0, 1, 100_000, 158_725, 158_850, 158_981, 200_000] {
             let mut deflater = Deflater::new(None);
             let mut wire = Vec::new();
@@ -139,7 +139,9 @@ mod tests {
                 deflater.put(piece, &mut wire);
             }
             deflater.finish(&mut wire);
-            let (mut inflater, mut rest, mut back) = (Inflater::new(), &wire[..], Vec::new());
+            let mut inflater = Inflater::new();
+            let mut rest = &wire[..];
+            let mut back = Vec::new();
             while !rest.is_empty() || inflater.has_more() {
                 back.extend_from_slice(inflater.next(&mut rest).unwrap());
             }

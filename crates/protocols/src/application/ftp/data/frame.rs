@@ -14,7 +14,7 @@
 use super::DataError;
 use alloc::vec::Vec;
 
-/// Descriptor bits: the record (EOR) or the file (EOF) ends here.
+/// Descriptor bits: the record (EOR) or the file (EOF) ends with this block.
 const EOR: u8 = 128;
 const EOF: u8 = 64;
 /// The sender suspects errors in the block.
@@ -24,7 +24,7 @@ const MARKER: u8 = 16;
 
 const STREAM_ESCAPE: u8 = 255;
 
-/// Maximum length of an incoming marker in bytes; our own are decimal numbers.
+/// Maximum length of an incoming marker in bytes. Markers of the local end are decimal numbers.
 const MARKER_MAX_BYTES: usize = 64;
 
 /// Framing of a file by mode and structure.
@@ -118,7 +118,8 @@ fn put_block(data: &[u8], descriptor: u8, out: &mut Vec<u8>) {
 }
 
 fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
-    let (mut rest, mut plain_start) = (data, 0);
+    let mut rest = data;
+    let mut plain_start = 0;
     let mut at = 0;
     let put_plain = |from: usize, to: usize, out: &mut Vec<u8>| {
         for run in data.get(from..to).unwrap_or_default().chunks(127) {
@@ -163,7 +164,7 @@ pub(super) enum Frame<'a> {
 pub(super) struct Unframer {
     framing: Framing,
     state: State,
-    /// The descriptor of the current frame; its ends take effect after the data.
+    /// The descriptor of the current frame. Its EOR and EOF bits take effect after the data.
     descriptor: u8,
     marker: Vec<u8>,
     is_over: bool,
@@ -182,7 +183,7 @@ enum State {
     Data(usize),
     /// Before the byte that is repeated, with the count.
     Repeated(u8),
-    /// The data is complete; the ends in its descriptor are due.
+    /// The data is complete. The EOR and EOF bits of its descriptor take effect next.
     Due,
 }
 
@@ -339,8 +340,8 @@ impl Unframer {
         None
     }
 
-    /// Checks the end of the connection: only stream mode with file structure has no other end
-    /// mark.
+    /// Checks whether the file is complete at the end of the connection. In stream mode with file
+    /// structure, this end is the only end mark.
     pub(super) fn finish(&self) -> Result<(), DataError> {
         // In compressed mode an end-of-file descriptor is enough, even without a string after it.
         let is_described = self.descriptor & EOF != 0 && matches!(self.state, State::Start);

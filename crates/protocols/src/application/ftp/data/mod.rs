@@ -1,5 +1,5 @@
-//! The data transfer process: conversion between the bytes of the local file and those on the data
-//! connection.
+//! The data transfer process: conversion between the bytes of the local file and the bytes on the
+//! data connection.
 //!
 //! ```text
 //!            text (A, E)      ─┐            ┌─ stream
@@ -427,7 +427,7 @@ impl Decoder {
     /// Decodes bytes from the data connection, advances `wire` past them, and appends the file's
     /// bytes to `output`.
     ///
-    /// Call until it needs input; no data may follow [`Decoded::EndOfFile`].
+    /// Call until the result is [`Decoded::NeedsInput`]. No data may follow [`Decoded::EndOfFile`].
     ///
     /// # Errors
     ///
@@ -444,7 +444,7 @@ impl Decoder {
                 return Ok(Decoded::OutputFull);
             }
             let mut piece = inflater.next(wire)?;
-            // A piece is small, so its expansion is bounded.
+            // An inflated piece is small, so the output of one piece is bounded.
             while !piece.is_empty() {
                 _ = unframe(unframer, content, records, &mut piece, output, usize::MAX)?;
             }
@@ -476,8 +476,8 @@ impl Decoder {
         Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
-    /// Returns whether the stored file cannot be sent back unchanged: the text format cannot
-    /// represent the last bit of a 36-bit word, nor an LF without a CR.
+    /// Returns whether the stored file cannot be sent back unchanged. The text format represents
+    /// neither the last bit of a 36-bit word nor an LF without a CR.
     #[must_use]
     pub const fn has_lost(&self) -> bool {
         match &self.content {

@@ -2,14 +2,15 @@
 //!
 //! Each page has a header of logical bytes: the length of the header, the index of the page, the
 //! number of data bytes that follow, and the kind of the page. Kind 0 is the last page, which has
-//! no data, 1 a simple page, 2 a descriptor of the file, 3 a page with access control. Since an
-//! index is one logical byte, byte sizes below 16 bits are rejected. Pages are in ascending order
-//! of their indices. Pages that are not sent are zeros, up to a limit; descriptors are skipped.
+//! no data; kind 1 is a simple page, kind 2 a descriptor of the file, and kind 3 a page with access
+//! control. Since an index is one logical byte, byte sizes below 16 bits are rejected. Pages are in
+//! ascending order of their indices. Pages that are not sent are zeros, up to a limit; descriptors
+//! are skipped.
 
 use super::DataError;
 use alloc::vec::Vec;
 
-/// Words of a page on TENEX.
+/// Number of words of a TENEX page.
 pub(super) const PAGE_WORDS: u64 = 512;
 /// Maximum number of words in holes that are filled (our choice).
 const HOLES_MAX_WORDS: u64 = 1 << 22;
@@ -65,7 +66,7 @@ pub(super) struct Unpager {
 impl Unpager {
     pub(super) fn put(&mut self, value: u64, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
         if self.is_over {
-            // Only the zero padding of the last octets may follow.
+            // After the last page, only the zero padding of the last octets may follow.
             return if value == 0 { Ok(()) } else { Err(DataError::Malformed) };
         }
         if self.header.len() < 4 {
@@ -90,7 +91,9 @@ impl Unpager {
         if !(4..=16).contains(&length) || data > PAGE_WORDS || kind > 3 {
             return Err(DataError::Malformed);
         }
-        (self.optional, self.data, self.is_skipped) = (length - 4, data, kind == 2);
+        self.optional = length - 4;
+        self.data = data;
+        self.is_skipped = kind == 2;
         if kind == 0 {
             self.is_over = data == 0;
             return if self.is_over { Ok(()) } else { Err(DataError::Malformed) };

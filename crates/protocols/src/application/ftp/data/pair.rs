@@ -99,7 +99,7 @@ fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     wire
 }
 
-/// Returns two units of five octets, each given as a number.
+/// Returns the octets of two units. Each unit is the low five octets of a number.
 fn units([first, second]: [u64; 2]) -> [u8; 10] {
     let mut units = [0; 10];
     let [.., y, z] = second.to_be_bytes();
@@ -124,7 +124,7 @@ fn halves(both: u128) -> (u64, u64) {
 /// The bits of a c36 unit that belong to no word.
 const C36_EMPTY: u64 = 0xF0;
 
-/// Four octets and a half octet.
+/// Returns the c36 unit of a word: four octets and a half octet.
 fn to_c36(word: u64) -> u64 {
     (word & 0xF_FFFF_FFF0) << 4 | word & 0xF
 }
@@ -136,7 +136,8 @@ fn of_c36(unit: u64) -> u64 {
 /// The bits of an a36 unit that belong to no word.
 const A36_EMPTY: u64 = 0x80_8080_8000;
 
-/// Five 7-bit characters, with B35 in the top bit of the last octet.
+/// Returns the a36 unit of a word: five 7-bit characters, with B35 in the top bit of the last
+/// octet.
 fn to_a36(word: u64) -> u64 {
     (word << 3 & 0x7F << 32)
         | (word << 2 & 0x7F << 24)

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use std::vec;
 
 fn encoded(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> {
-    let (mut encoder, mut wire) = (Encoder::new(representation, None).unwrap(), Vec::new());
+    let mut encoder = Encoder::new(representation, None).unwrap();
+    let mut wire = Vec::new();
     for piece in file.chunks(cut) {
         encoder.encode(piece, &mut wire).unwrap();
     }
@@ -20,8 +21,10 @@ fn decoded(
     wire: &[u8],
     cut: usize,
 ) -> Result<(Vec<u8>, Vec<Vec<u8>>), DataError> {
-    let (mut decoder, mut file) = (Decoder::new(representation).unwrap(), Vec::new());
-    let (mut out, mut markers) = (Vec::new(), Vec::new());
+    let mut decoder = Decoder::new(representation).unwrap();
+    let mut file = Vec::new();
+    let mut out = Vec::new();
+    let mut markers = Vec::new();
     for mut piece in wire.chunks(cut) {
         loop {
             let came = decoder.decode(&mut piece, &mut out)?;
@@ -74,8 +77,8 @@ fn lines_of_ascii_end_with_cr_lf_on_the_wire() {
 fn an_upload_of_lines_that_end_with_cr_lf_sends_them_as_they_are() {
     let text = b"a\r\nb\nc\r\r\n\rd\r\n";
     for cut in 1..9 {
-        let (mut encoder, mut wire) =
-            (Encoder::new(&Representation::default(), None).unwrap(), Vec::new());
+        let mut encoder = Encoder::new(&Representation::default(), None).unwrap();
+        let mut wire = Vec::new();
         encoder.keep_cr_lf();
         for piece in text.chunks(cut) {
             encoder.encode(piece, &mut wire).unwrap();
@@ -120,7 +123,8 @@ fn compressed_mode_counts_runs() {
 fn markers_stand_where_they_were_put_and_are_no_data() {
     for mode in [Mode::Block, Mode::Compressed] {
         let image = of(Type::Image, mode, Structure::File);
-        let (mut encoder, mut wire) = (Encoder::new(&image, None).unwrap(), Vec::new());
+        let mut encoder = Encoder::new(&image, None).unwrap();
+        let mut wire = Vec::new();
         encoder.encode(b"abc", &mut wire).unwrap();
         assert!(encoder.mark(3, &mut wire));
         encoder.encode(b"def", &mut wire).unwrap();
@@ -163,7 +167,8 @@ fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
         ..of(Type::Local(ByteSize::WORD36), Mode::Stream, Structure::Page)
     };
     let packed = |words: &[u64]| {
-        let (mut packer, mut wire) = (Packer::new(ByteSize::WORD36), Vec::new());
+        let mut packer = Packer::new(ByteSize::WORD36);
+        let mut wire = Vec::new();
         words.iter().for_each(|word| packer.put(*word, &mut wire));
         packer.finish(&mut wire);
         wire
@@ -179,7 +184,7 @@ fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_it_begins() {
+fn an_impossible_transfer_is_refused_before_it_begins() {
     let local = |bits| Type::Local(ByteSize::new(bits).unwrap());
     let small_pages = of(local(8), Mode::Stream, Structure::Page);
     let records_of_words = of(local(36), Mode::Stream, Structure::Record);
@@ -256,7 +261,9 @@ fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
     let image = of(Type::Image, Mode::Deflate, Structure::File);
     let wire = encoded(&image, &vec![0; 8 << 20], 1 << 20);
     assert!(wire.len() < 16_384);
-    let (mut decoder, mut out, mut total) = (Decoder::new(&image).unwrap(), Vec::new(), 0);
+    let mut decoder = Decoder::new(&image).unwrap();
+    let mut out = Vec::new();
+    let mut total = 0;
     let mut rest = &wire[..];
     while decoder.decode(&mut rest, &mut out).unwrap() == Decoded::OutputFull {
         assert!(out.len() < 2 * OUTPUT_BYTES);
@@ -270,7 +277,8 @@ fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
 fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts; 2] {
     let mut encoder = Encoder::new(representation, None).unwrap();
     let mut decoder = Decoder::new(representation).unwrap();
-    let (mut wire, mut out) = (Vec::new(), Vec::new());
+    let mut wire = Vec::new();
+    let mut out = Vec::new();
     encoder.encode(file, &mut wire).unwrap();
     for mark in 0..marks {
         encoder.mark(mark, &mut wire);

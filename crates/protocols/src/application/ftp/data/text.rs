@@ -5,9 +5,9 @@
 //! this one, and it sends CR NUL NUL for CR NUL; every file can therefore be restored. TYPE E uses
 //! NL (0x15).
 //!
-//! When a client uploads text whose lines end with CR LF, these are its line ends. It sends them as
-//! CR LF (`keeps_cr_lf`), like other clients, and not as CR CR LF. The server then stores its own
-//! line ends, and a download returns the file with LF.
+//! When a client uploads text whose lines end with CR LF, the CR LF is the line end. The client
+//! sends it as CR LF (`keeps_cr_lf`), like other clients, and not as CR CR LF. The server then
+//! stores its own line ends, and a download returns the file with LF.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
@@ -41,7 +41,8 @@ const TO_EBCDIC: [u8; 256] = inverse();
     reason = "it runs at compile time, over tables of 256 bytes"
 )]
 const fn inverse() -> [u8; 256] {
-    let (mut table, mut code) = ([0; 256], 0);
+    let mut table = [0; 256];
+    let mut code = 0;
     while code < 256 {
         table[FROM_EBCDIC[code] as usize] = code as u8;
         code += 1;
@@ -274,7 +275,8 @@ mod tests {
 
     #[test]
     fn every_character_has_one_code_and_those_of_text_are_as_known() {
-        let (mut out, mut back) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut back = Vec::new();
         let all: Vec<u8> = (0..=255).collect();
         to_ebcdic(&all, &mut out);
         from_ebcdic(&out, &mut back);
@@ -287,11 +289,13 @@ mod tests {
 
     #[test]
     fn carriage_control_prints_what_the_text_did() {
-        let (mut to, mut out) = (ToCarriageControl::default(), Vec::new());
+        let mut to = ToCarriageControl::default();
+        let mut out = Vec::new();
         to.put(b"one\n\n\x0ctwo\rover\n", &mut out);
         to.finish(&mut out);
         assert_eq!(out, b" one\n \n1two\n+over\n");
-        let (mut from, mut back) = (FromCarriageControl::default(), Vec::new());
+        let mut from = FromCarriageControl::default();
+        let mut back = Vec::new();
         from.put(b"1a\n0b\n-c\n+d\n", &mut back);
         from.finish(&mut back);
         assert_eq!(back, b"\x0ca\n\nb\n\n\nc\rd\n");
@@ -304,10 +308,12 @@ mod tests {
         ) {
             // A CR at the start of a page has no line to overprint.
             prop_assume!(!text.starts_with('\r'));
-            let (mut to, mut lines) = (ToCarriageControl::default(), Vec::new());
+            let mut to = ToCarriageControl::default();
+            let mut lines = Vec::new();
             text.as_bytes().chunks(cut).for_each(|piece| to.put(piece, &mut lines));
             to.finish(&mut lines);
-            let (mut from, mut back) = (FromCarriageControl::default(), Vec::new());
+            let mut from = FromCarriageControl::default();
+            let mut back = Vec::new();
             lines.chunks(cut).for_each(|piece| from.put(piece, &mut back));
             from.finish(&mut back);
             prop_assert_eq!(back, text.into_bytes());

@@ -130,7 +130,7 @@ pub(super) struct ToStore {
     format: WordFormat,
     packer: Packer,
     digits: usize,
-    /// Characters of u36 and text that wait for the next one.
+    /// Character of the u36 or text format whose output depends on the next character.
     held: Option<u8>,
     nuls: u8,
     /// Whether text conversion has lost information.
@@ -233,8 +233,8 @@ impl ToStore {
         }
     }
 
-    /// Returns whether the words cannot be restored from the file: the text format cannot represent
-    /// B35, nor an LF without a CR.
+    /// Returns whether the words cannot be restored from the file. The text format represents
+    /// neither B35 nor an LF without a CR.
     pub(super) const fn has_lost(&self) -> bool {
         self.has_lost
     }
@@ -485,7 +485,8 @@ mod tests {
     }
 
     fn stored(format: WordFormat, bits: u8, words: &[u64]) -> Vec<u8> {
-        let (mut store, mut out) = (ToStore::new(format, size(bits)), Vec::new());
+        let mut store = ToStore::new(format, size(bits));
+        let mut out = Vec::new();
         words.iter().for_each(|word| store.put(*word, &mut out));
         store.finish(&mut out);
         out
@@ -497,7 +498,8 @@ mod tests {
         octets: &[u8],
         cut: usize,
     ) -> Result<Vec<u64>, DataError> {
-        let (mut store, mut words) = (FromStore::new(format, size(bits)), Vec::new());
+        let mut store = FromStore::new(format, size(bits));
+        let mut words = Vec::new();
         for piece in octets.chunks(cut) {
             store.put(piece, |word| words.push(word))?;
         }
@@ -528,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_format_is_refused() {
+    fn an_unknown_format_is_refused() {
         for (format, octets) in [
             (WordFormat::C36, vec![0, 0, 0, 0, 0x10]),
             (WordFormat::A36, vec![0x80, 0, 0, 0, 0]),
@@ -597,10 +599,12 @@ mod tests {
                 false => octets.clone(),
             };
             for (format, _) in WordFormat::ALL {
-                let (mut single, mut double) = (Unpacker::new(size(36)), Unpacker::new(size(36)));
+                let mut single = Unpacker::new(size(36));
+                let mut double = Unpacker::new(size(36));
                 let mut stores = [ToStore::new(format, size(36)), ToStore::new(format, size(36))];
                 let [one, two] = &mut stores;
-                let (mut by_word, mut by_pair) = (Vec::new(), Vec::new());
+                let mut by_word = Vec::new();
+                let mut by_pair = Vec::new();
                 single.put(&octets, |word| one.put(word, &mut by_word));
                 for piece in octets.chunks(cut) {
                     double.put_into(piece, two, &mut by_pair);
@@ -608,7 +612,8 @@ mod tests {
                 prop_assert_eq!(&by_pair, &by_word);
                 for file in [&by_word, &file] {
                     let words = loaded(format, 36, file, 200);
-                    let (mut store, mut wire) = (FromStore::new(format, size(36)), Vec::new());
+                    let mut store = FromStore::new(format, size(36));
+                    let mut wire = Vec::new();
                     let mut packer = Packer::new(size(36));
                     let mut pieces = file.chunks(cut);
                     let packed =
@@ -625,7 +630,7 @@ mod tests {
         }
 
         #[test]
-        fn words_come_back_from_text_or_it_says_that_they_do_not(
+        fn words_are_restored_from_text_or_reported_as_lost(
             words in prop::collection::vec(
                 prop::array::uniform5(prop_oneof![
                     Just(CR), Just(LF), Just(0), Just(b'x'), 0..0x80_u8
@@ -636,7 +641,8 @@ mod tests {
         ) {
             let words: Vec<u64> =
                 words.into_iter().map(|text| word_of(text) | u64::from(is_odd)).collect();
-            let (mut store, mut out) = (ToStore::new(WordFormat::Text, size(36)), Vec::new());
+            let mut store = ToStore::new(WordFormat::Text, size(36));
+            let mut out = Vec::new();
             words.iter().for_each(|word| store.put(*word, &mut out));
             store.finish(&mut out);
             let back = loaded(WordFormat::Text, 36, &out, 7).unwrap();

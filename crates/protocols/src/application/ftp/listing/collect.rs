@@ -1,8 +1,8 @@
 //! Incremental parsing of a listing, within limits that hold for any input.
 //!
 //! The limits are [`LISTING_MAX_BYTES`] for the listing, [`LINE_MAX_BYTES`] for a line, and the
-//! number of entries that the caller specifies. Exceeding the first or the last ends the listing
-//! with an error; an overlong line is counted like one that no dialect explains.
+//! number of entries that the caller specifies. A listing with too many bytes or entries ends with
+//! an error. An overlong line is counted like a line that matches no dialect.
 
 use super::dialects::example_of;
 use super::facts::parse_facts;
@@ -82,10 +82,10 @@ pub struct Collector {
     entries_max: usize,
     /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
-    /// Whether that line has already exceeded its limit.
+    /// Whether the partial line has already exceeded [`LINE_MAX_BYTES`].
     is_overlong: bool,
     received_bytes: u64,
-    /// Number of nonempty lines, and of those that are facts.
+    /// Number of nonempty lines; `facts` counts the lines with facts (RFC 3659 §7).
     lines: u64,
     facts: u64,
     unread: Unread,

@@ -99,7 +99,8 @@ fn folded(word: &[u8]) -> String {
 /// Parses `12:00`, `12:00:05` or `12:00:05.123`.
 pub(super) fn clock_of(word: &[u8]) -> Option<(u8, u8, u8)> {
     let mut parts = word.split(|&byte| byte == b':');
-    let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
+    let hour = number(parts.next()?)?;
+    let minute = number(parts.next()?)?;
     let second = match parts.next() {
         Some(second) => number(second.split(|&byte| byte == b'.').next()?)?,
         None => 0,
@@ -137,8 +138,8 @@ fn last_such(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<
 }
 
 /// Parses `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`,
-/// `2003年 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or `1999-02-27 12:00:05.123456789 +0200`,
-/// of which the caller has read the first word.
+/// `2003年 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or `1999-02-27 12:00:05.123456789 +0200`.
+/// The caller has already read the first word.
 pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Option<Timestamp> {
     if let Some((year, month, day)) = numeric_date(first) {
         let read = |word: &[u8]| Some((clock_of(word)?, word.contains(&b'.')));
@@ -149,7 +150,8 @@ pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Optio
         return Some(Timestamp { seconds: time.seconds - zone, ..time });
     }
     if let Some((year, true)) = marked_number::<i64>(first).filter(|(year, _)| *year > 999) {
-        let (month, day) = (month_of(words.next()?)?, marked_number(words.next()?)?.0);
+        let month = month_of(words.next()?)?;
+        let day = marked_number(words.next()?)?.0;
         return moment(year, month, day, (0, 0, 0));
     }
     let (month, day) = match month_of(first) {
@@ -167,7 +169,9 @@ pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Optio
 /// Parses `1999-02-27`, `1999/02/27`, `1999.02.27`, or the same with the year last.
 fn numeric_date(word: &[u8]) -> Option<(i64, u8, u8)> {
     let mut parts = word.split(|byte| matches!(byte, b'-' | b'/' | b'.'));
-    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    let a = parts.next()?;
+    let b = parts.next()?;
+    let c = parts.next()?;
     if parts.next().is_some() {
         return None;
     }

@@ -38,12 +38,12 @@ const HELD_MAX_BYTES: usize = 512;
 #[derive(Clone, Debug)]
 pub struct ListReader {
     now: Timestamp,
-    /// A VMS name that waits for its second line.
+    /// Name from the first line of a VMS entry whose second line has not arrived.
     held: Option<Vec<u8>>,
     mvs: Mvs,
-    /// Number of lines that no dialect explains.
+    /// Number of lines that match no dialect.
     unknown: u64,
-    /// The first unexplained line, truncated to [`EXAMPLE_MAX_BYTES`].
+    /// The first line that matches no dialect, truncated to [`EXAMPLE_MAX_BYTES`].
     first_unknown: Option<Vec<u8>>,
 }
 
@@ -65,8 +65,9 @@ impl ListReader {
     /// formats.
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let (was_held, was_mvs) = (self.held.is_some(), self.mvs);
-        // An entry without a name can be neither retrieved nor deleted, whatever its dialect.
+        let was_held = self.held.is_some();
+        let was_mvs = self.mvs;
+        // In any dialect, an entry without a name can be neither retrieved nor deleted.
         let entry = self.read(line).filter(|entry| !entry.name.is_empty());
         let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
         if !is_understood && (was_held || !is_heading(line)) {
@@ -76,14 +77,14 @@ impl ListReader {
         entry
     }
 
-    /// Returns the number of lines that are not headings and match no dialect; their entries are
-    /// unknown.
+    /// Returns the number of lines that are neither headings nor in a known dialect. These lines
+    /// yield no entries.
     #[must_use]
     pub fn unknown_lines(&self) -> u64 {
         self.unknown.saturating_add(u64::from(self.held.is_some()))
     }
 
-    /// Returns the first of those lines, truncated to
+    /// Returns the first line counted by [`Self::unknown_lines`], truncated to
     /// [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
     #[must_use]
     pub fn first_unknown(&self) -> Option<&[u8]> {
@@ -122,7 +123,7 @@ impl ListReader {
         entry
     }
 
-    /// Parses one line like [`Self::line`], and counts it if no dialect explains it.
+    /// Parses one line like [`Self::line`], and counts the line if it matches no dialect.
     pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
         let before = self.unknown;
         let entry = self.line(line);
@@ -256,7 +257,8 @@ fn owners(entry: &mut Entry, before: &[&[u8]]) {
 fn mode_of(letters: &[u8]) -> Option<u16> {
     let mut mode = 0;
     for (place, letter) in letters.iter().take(9).enumerate() {
-        let (bit, is_execute) = (0o400 >> place, place % 3 == 2);
+        let bit = 0o400 >> place;
+        let is_execute = place % 3 == 2;
         let special = match place {
             2 => 0o4000,
             5 => 0o2000,
@@ -279,7 +281,9 @@ fn dos(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let date = words.next()?;
     let mut parts = date.split(|byte| matches!(byte, b'-' | b'/' | b'.'));
-    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    let a = parts.next()?;
+    let b = parts.next()?;
+    let c = parts.next()?;
     if parts.next().is_some() {
         return None;
     }
@@ -307,7 +311,8 @@ fn dos(line: &[u8]) -> Option<Entry> {
     let name = words.0.trim_ascii_start();
     name_and_target(&mut entry, name);
     if let (Kind::Link, Some((name, target))) = (kind, split_bracketed(name)) {
-        (entry.name, entry.target) = (name.to_vec(), Some(target.to_vec()));
+        entry.name = name.to_vec();
+        entry.target = Some(target.to_vec());
     }
     (!entry.name.is_empty()).then_some(entry)
 }
@@ -357,9 +362,12 @@ fn vms(line: &[u8]) -> Option<Entry> {
     let name = full.split(|&byte| byte == b';').next()?;
     let blocks = words.next()?;
     let used: u64 = number(blocks.split(|&byte| byte == b'/').next()?)?;
-    let (date, time) = (words.next()?, words.next()?);
+    let date = words.next()?;
+    let time = words.next()?;
     let mut parts = date.split(|&byte| byte == b'-');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let day = parts.next()?;
+    let month = parts.next()?;
+    let year = parts.next()?;
     let modified =
         moment(full_year(year)?, english_month_of(month)?, number(day)?, clock_of(time)?)?;
     let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
@@ -402,8 +410,10 @@ fn mvs_data_set(line: &[u8]) -> Option<Entry> {
 fn mvs_member(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let name = words.next()?;
-    let (_, _) = (words.next(), words.next());
-    let (date, time) = (words.next(), words.next());
+    let _ = words.next();
+    let _ = words.next();
+    let date = words.next();
+    let time = words.next();
     let clock = time.and_then(clock_of).unwrap_or((0, 0, 0));
     let modified = date.and_then(|date| slashed_date(date, clock));
     Some(Entry { name: name.to_vec(), modified, ..Entry::default() })
@@ -411,7 +421,9 @@ fn mvs_member(line: &[u8]) -> Option<Entry> {
 
 fn slashed_date(word: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let mut parts = word.split(|&byte| byte == b'/');
-    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let year = parts.next()?;
+    let month = parts.next()?;
+    let day = parts.next()?;
     moment(full_year(year)?, number(month)?, number(day)?, clock)
 }
 
@@ -429,11 +441,11 @@ mod tests {
     fn read(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
         let mut reader = ListReader::new(NOW);
         let entries = lines.iter().filter_map(|line| reader.line(line.as_bytes()));
-        let told = |entry: Entry| {
+        let summary = |entry: Entry| {
             let date = entry.modified.map(Timestamp::to_text).unwrap_or_default();
             (String::from_utf8(entry.name).unwrap(), entry.kind, entry.size, date)
         };
-        entries.map(told).collect()
+        entries.map(summary).collect()
     }
 
     fn row(

@@ -58,8 +58,9 @@ pub struct FactSet(u16);
 
 impl Default for FactSet {
     fn default() -> Self {
-        let told = [Fact::Type, Fact::Size, Fact::Modify, Fact::Perm, Fact::UnixMode, Fact::Unique];
-        told.into_iter().fold(Self::NONE, Self::with)
+        let selected =
+            [Fact::Type, Fact::Size, Fact::Modify, Fact::Perm, Fact::UnixMode, Fact::Unique];
+        selected.into_iter().fold(Self::NONE, Self::with)
     }
 }
 
@@ -90,8 +91,8 @@ impl FactSet {
 
     /// Returns the names of the set, each followed by a semicolon.
     pub(in crate::application::ftp) fn names(self) -> Vec<u8> {
-        let told = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
-        told.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
+        let selected = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
+        selected.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
     }
 
     /// Returns every fact, with an asterisk after each one in the set: the line of FEAT.
@@ -265,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
+        fn written_values_are_parsed_back(
             name in "[^\\r\\n\\x00]{1,40}", size: Option<u64>, mode in 0..0o10000_u16,
             seconds in 0_i64..4_000_000_000, kind in 0..4_usize, letters in "[acdeflmprw]{0,6}"
         ) {

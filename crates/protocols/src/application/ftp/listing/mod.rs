@@ -1,10 +1,11 @@
-//! Listings of directories: formatting for clients, and parsing of those from servers.
+//! Listings of directories: formatting of listings for clients, and parsing of listings from
+//! servers.
 //!
 //! Three formats are written: LIST in the format of Unix `ls -l`, which every client parses; NLST,
 //! names alone; and the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot
 //! carry is omitted from NLST and MLSD, since no command could request it, and displayed with `?`
-//! in LIST, which is for users. The last reply reports their number. LIST has no specified format;
-//! `dialects` parses those that are known.
+//! in LIST, which is for users. The last reply reports the number of such names. LIST has no
+//! specified format; `dialects` parses the known ones.
 
 mod collect;
 mod dates;
@@ -28,8 +29,7 @@ const RECENT_SECONDS: i64 = 182 * 86_400;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Maximum length in bytes of the line that is kept as an example of those that no dialect
-/// explains.
+/// Maximum length in bytes of the example that is kept of a line that matches no dialect.
 pub const EXAMPLE_MAX_BYTES: usize = 200;
 
 /// Kind of an entry.
@@ -155,12 +155,15 @@ fn write_unix(entry: &Entry, now: Timestamp, out: &mut Vec<u8>) {
     out.push(kind);
     let mode = entry.mode.unwrap_or(if entry.kind.is_directory() { 0o755 } else { 0o644 });
     out.extend_from_slice(&mode_text(mode));
-    let (links, size) = (entry.links.unwrap_or(1), entry.size.unwrap_or(0));
+    let links = entry.links.unwrap_or(1);
+    let size = entry.size.unwrap_or(0);
     out.extend_from_slice(format!(" {links:>3} ").as_bytes());
-    for who in [&entry.owner, &entry.group] {
+    for owner_name in [&entry.owner, &entry.group] {
         let start = out.len();
-        let who = who.as_deref().filter(|who| !who.is_empty()).unwrap_or(b"ftp");
-        out.extend(who.iter().map(|&byte| if byte.is_ascii_graphic() { byte } else { b'?' }));
+        let owner_name = owner_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(b"ftp");
+        out.extend(
+            owner_name.iter().map(|&byte| if byte.is_ascii_graphic() { byte } else { b'?' }),
+        );
         while out.len() < start + 9 {
             out.push(b' ');
         }

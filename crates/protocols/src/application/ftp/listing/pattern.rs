@@ -1,8 +1,8 @@
 //! Patterns in the last component of a path: `*`, `?` and `[a-z]`.
 //!
 //! A pattern is matched against one name at a time, in a number of steps that is at most the
-//! product of their lengths. Patterns for directories and braces are not supported, so a listing
-//! examines each entry of one directory once.
+//! product of the lengths of the pattern and the name. Patterns for directories and braces are not
+//! supported, so a listing examines each entry of one directory once.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,8 @@ impl Pattern {
         if !text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[')) {
             return None;
         }
-        let (mut pieces, mut rest) = (Vec::new(), text);
+        let mut pieces = Vec::new();
+        let mut rest = text;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             let piece = match byte {
@@ -58,7 +59,8 @@ impl Pattern {
     /// Returns whether `name` matches; a leading dot is an ordinary character.
     #[must_use]
     pub fn matches_all(&self, name: &[u8]) -> bool {
-        let (mut at, mut place) = (0, 0);
+        let mut at = 0;
+        let mut place = 0;
         let mut last_run: Option<(usize, usize)> = None;
         while let Some(&byte) = name.get(at) {
             match self.0.get(place) {
@@ -71,7 +73,8 @@ impl Pattern {
                     // Extends the last run by one byte; going back to an earlier run cannot help.
                     let Some((run, from)) = last_run else { return false };
                     last_run = Some((run, from + 1));
-                    (at, place) = (from + 1, run + 1);
+                    at = from + 1;
+                    place = run + 1;
                 }
             }
         }

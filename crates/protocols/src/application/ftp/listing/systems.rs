@@ -17,7 +17,8 @@ pub(super) fn os400(line: &[u8]) -> Option<Entry> {
         Some(kind) => (None, None, kind),
         None => {
             let size: u64 = number(second)?;
-            let (date, time) = (words.next()?, clock_of(words.next()?)?);
+            let date = words.next()?;
+            let time = clock_of(words.next()?)?;
             let modified = os400_date(date, time)?;
             (Some(size), Some(modified), words.next()?.strip_prefix(b"*")?)
         }
@@ -45,7 +46,9 @@ pub(super) fn os400(line: &[u8]) -> Option<Entry> {
 /// Parses `02/23/00`, `00/02/23` or `23.02.00`; the first order that yields a valid date is used.
 fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let mut parts = date.split(|byte| matches!(byte, b'/' | b'.' | b'-'));
-    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    let a = parts.next()?;
+    let b = parts.next()?;
+    let c = parts.next()?;
     let of = |year: &[u8], month: &[u8], day: &[u8]| {
         moment(full_year(year)?, number(month)?, number(day)?, clock)
     };
@@ -59,14 +62,17 @@ fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
 pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let size = number(words.next()?)?;
-    let (mut is_directory, mut word) = (false, words.next()?);
+    let mut is_directory = false;
+    let mut word = words.next()?;
     // Any number of attributes may precede the date.
     while !word.contains(&b'-') {
         is_directory |= word == b"DIR";
         word = words.next().filter(|_| word.iter().all(u8::is_ascii_uppercase))?;
     }
     let mut parts = word.split(|&byte| byte == b'-');
-    let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let month = parts.next()?;
+    let day = parts.next()?;
+    let year = parts.next()?;
     let clock = clock_of(words.next()?)?;
     let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
     let name = words.0.trim_ascii_start();
@@ -84,7 +90,9 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let size: u64 = number(words.next()?)?;
     let mut parts = words.next()?.split(|&byte| byte == b'-');
-    let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let month = parts.next()?;
+    let day = parts.next()?;
+    let year = parts.next()?;
     let clock = clock_of(words.next()?)?;
     let modified = moment(full_year(year)?, english_month_of(month)?, number(day)?, clock)?;
     let rest = words.0.trim_ascii();
@@ -128,7 +136,8 @@ pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     }
     let directory = entry.name.strip_suffix(b".DIRECTORY").map(<[u8]>::to_vec);
     if let Some(name) = directory.filter(|name| !name.is_empty()) {
-        (entry.name, entry.kind) = (name, Kind::Directory);
+        entry.name = name;
+        entry.kind = Kind::Directory;
     }
     Some(entry)
 }
@@ -140,11 +149,15 @@ fn bytes_of_bits(word: &[u8]) -> Option<(u64, u8)> {
     Some((number(bytes)?, number(bits.strip_prefix(b"(")?.strip_suffix(b")")?)?))
 }
 
-/// Parses `24-Feb-1988 12:34:56`, of which the caller has read the first word.
+/// Parses `24-Feb-1988 12:34:56`. The caller has already read the first word.
 fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
     let mut parts = word.split(|&byte| byte == b'-');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let (day, month, year) = (number(day)?, english_month_of(month)?, full_year(year)?);
+    let day = parts.next()?;
+    let month = parts.next()?;
+    let year = parts.next()?;
+    let day = number(day)?;
+    let month = english_month_of(month)?;
+    let year = full_year(year)?;
     moment(year, month, day, clock_of(words.next()?)?)
 }
 
@@ -152,7 +165,8 @@ fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
 /// size, date and time. The name is the last node of the title.
 pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
-    let (title, kind) = (words.next()?, words.next()?);
+    let title = words.next()?;
+    let kind = words.next()?;
     if kind.len() < 3 || !kind.iter().all(u8::is_ascii_uppercase) {
         return None;
     }
@@ -162,7 +176,8 @@ pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     let clock = clock_of(words.next()?)?;
     let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
     let name = title.rsplit(|&byte| byte == b'/').next().filter(|name| !name.is_empty())?;
-    let (name, size) = (name.to_vec(), Some(size));
+    let name = name.to_vec();
+    let size = Some(size);
     Some(Entry { name, kind: Kind::File, size, modified: Some(modified), ..Entry::default() })
 }
 
@@ -170,9 +185,11 @@ pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
 pub(super) fn is_heading(line: &[u8]) -> bool {
     let is_column = |word: &[u8]| matches!(word, b"size" | b"date" | b"time" | b"name");
     let mut columns = Words(line);
-    let (mut count, mut is_of_columns) = (0, true);
+    let mut count = 0;
+    let mut is_of_columns = true;
     while let Some(word) = columns.next() {
-        (count, is_of_columns) = (count + 1, is_of_columns && is_column(word));
+        count += 1;
+        is_of_columns = is_of_columns && is_column(word);
     }
     let is_rule = line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\t'));
     // A directory heading, such as `PS:<SMITH>`.

@@ -26,7 +26,7 @@ impl Server {
             Command::Host(host) if self.access == Access::Nobody => {
                 self.perform(Operation::Host(host.clone()), Pending::Host(host));
             }
-            Command::Host(_) => self.reply(503, b"HOST comes before USER, or behind REIN"),
+            Command::Host(_) => self.reply(503, b"HOST must precede USER or follow REIN"),
             Command::Auth(mechanism) => self.auth(mechanism, cx),
             Command::Pbsz if self.is_tls => {
                 self.has_protection_size = true;
@@ -75,7 +75,7 @@ impl Server {
                 self.directory = account.home.clone();
                 self.access = Access::LoggedIn(user, account);
                 self.failed_logins = 0;
-                self.heard_at = cx.now;
+                self.last_received_at = cx.now;
                 self.reply(230, b"Logged in");
             }
             LoginAnswer::NeedsAccount => {
@@ -108,16 +108,18 @@ impl Server {
         self.only_extended = false;
         self.directory = VirtualPath::root();
         self.representation = Representation::default();
-        (self.deflate_level, self.facts) = (None, FactSet::default());
-        (self.restart_bytes, self.allocation_bytes) = (0, None);
+        self.deflate_level = None;
+        self.facts = FactSet::default();
+        self.restart_bytes = 0;
+        self.allocation_bytes = None;
     }
 
     fn auth(&mut self, mechanism: Mechanism, cx: &mut Cx<'_>) {
         if self.settings.tls == TlsPolicy::None {
-            return self.reply(502, b"TLS is not available");
+            return self.reply(502, b"TLS is not available on this server");
         }
         if self.is_tls {
-            return self.reply(503, b"TLS is on already");
+            return self.reply(503, b"TLS is already active");
         }
         // Plaintext after AUTH may come from an attacker who wants it to be processed within TLS.
         let waiting: usize = self.queue.iter().map(Line::len).sum();
@@ -126,7 +128,7 @@ impl Server {
             cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
             cx.meter.add(Counter::FtpCommandsDropped, self.queue.len() as u64);
             self.queue.clear();
-            return self.reply(503, b"Nothing may follow AUTH before its reply");
+            return self.reply(503, b"No command may follow AUTH before its reply");
         }
         self.reply(234, b"Begin TLS");
         if mechanism == Mechanism::Ssl {
@@ -143,7 +145,7 @@ impl Server {
         }
         self.busy = Busy::No;
         self.lines.forget();
-        self.heard_at = cx.now;
+        self.last_received_at = cx.now;
         if !is_on {
             return self.close();
         }
@@ -162,18 +164,18 @@ impl Server {
             return self.reply(534, b"Data must be protected");
         }
         self.protection = protection;
-        self.reply(200, b"Protection set");
+        self.reply(200, b"Protection level set");
     }
 
     fn clear_control_channel(&mut self) {
         if !self.is_tls {
-            return self.reply(533, b"Control connection is in the clear");
+            return self.reply(533, b"Control connection is in plaintext");
         }
         let is_followed = !self.queue.is_empty() || self.lines.unfinished_len() > 0;
         if !self.settings.allows_clear_control || is_followed {
-            return self.reply(534, b"CCC refused");
+            return self.reply(534, b"CCC is not permitted by this server");
         }
-        self.reply(200, b"Control connection is in the clear from here");
+        self.reply(200, b"Control connection is in plaintext from now on");
         self.is_tls = false;
         self.events.push_back(ServerEvent::StopTls);
     }

@@ -34,7 +34,8 @@ pub enum TransferKind {
     Retrieve,
     /// STOR.
     Store,
-    /// STOU: the server chooses a name, based on the given one if there is one.
+    /// STOU: the server chooses the name of the file, based on the name in the command if it has
+    /// one.
     StoreUnique,
     /// APPE.
     Append,
@@ -121,8 +122,8 @@ pub enum Operation {
         to: VirtualPath,
     },
     /// SIZE. Answer: `Size`, the number of bytes in this representation in stream mode, whatever
-    /// MODE is set; `TooLarge` if the file exceeds the limit and would have to be read to count
-    /// them.
+    /// MODE is set; `TooLarge` if counting the bytes requires reading the file, and the file
+    /// exceeds the limit.
     Size {
         /// Path of the file.
         path: VirtualPath,
@@ -161,8 +162,9 @@ pub enum Operation {
         /// Whether to include names that begin with a dot.
         shows_hidden: bool,
     },
-    /// HOST (RFC 7151 §3): check whether a host of this name is served, and served to clients that
-    /// named it in TLS. Answer: `Greeting`; `UnknownHost` or `OtherHost` if not.
+    /// HOST (RFC 7151 §3): check whether the server has a virtual host of this name. In TLS, also
+    /// check whether the client named the same host in the TLS handshake. Answer: `Greeting`, or
+    /// `UnknownHost` or `OtherHost` if a check fails.
     Host(Name),
     /// ALLO: check whether this many bytes can be stored. Answer: `Done`.
     Allocate(u64),
@@ -184,8 +186,8 @@ pub enum Outcome {
     Done,
     /// Number of bytes.
     Size(u64),
-    /// Number of bytes stored from an interrupted upload. SIZE is answered with it too, if no file
-    /// has the name.
+    /// Number of bytes stored from an interrupted upload. SIZE gets the same answer if no file has
+    /// the name.
     PartialSize(u64),
     /// Time of modification.
     Modified(Timestamp),
@@ -214,7 +216,7 @@ pub enum Outcome {
 pub enum Placement {
     /// The file is in place and can still be revoked.
     Revocable,
-    /// The file is not in place, since it could not be revoked afterwards.
+    /// The file was not placed, because a placed file could not be revoked.
     Unsupported,
 }
 
@@ -281,19 +283,19 @@ impl FileError {
                 550,
                 "File too large to count its bytes in this TYPE and STRU, use TYPE I and STRU F",
             ),
-            Self::Limit => (552, "File larger than this server takes"),
+            Self::Limit => (552, "File exceeds this server's size limit"),
             Self::BeyondEnd => (554, "REST is beyond the end of the file"),
-            Self::UnknownHost => (504, "No such host here"),
-            Self::OtherHost => (504, "TLS was made with another host"),
+            Self::UnknownHost => (504, "Unknown virtual host name"),
+            Self::OtherHost => (504, "TLS was established with another host"),
             Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
-            Self::Busy => (450, "File busy"),
+            Self::Busy => (450, "File is in use"),
             Self::ServerBusy => (450, "Server busy, try again later"),
             Self::HashLimit => (550, "Too many bytes to hash at once, give a smaller range"),
             Self::Changed => (450, "The file has changed meanwhile, send it again"),
             Self::NoSpace => (452, "No space left"),
             Self::Quota => (552, "Quota used up, remove something first"),
-            Self::NotSupported => (504, "Not done here"),
+            Self::NotSupported => (504, "Operation not supported"),
             Self::Local => (451, "Local error"),
         }
     }
@@ -335,7 +337,7 @@ impl TransferError {
             Self::ConnectionLost => (426, "Data connection lost, transfer aborted"),
             Self::Stalled => (426, "Data connection stalled, transfer aborted"),
             Self::Aborted | Self::ControlLost => (426, "Transfer aborted"),
-            Self::Malformed => (451, "Data not in the representation agreed, transfer aborted"),
+            Self::Malformed => (451, "Data does not match TYPE, STRU and MODE, transfer aborted"),
             Self::File(error) => error.reply(),
         }
     }
@@ -350,7 +352,7 @@ pub struct Finished {
     pub wire_bytes: u64,
     /// Code of the last reply; `None` if the client could no longer receive one.
     pub reply: Option<u16>,
-    /// `Ok` only if the data ended in order and the local file is complete.
+    /// `Ok` only if the data ended with an orderly close and the local file is complete.
     pub result: Result<(), TransferError>,
 }
 

@@ -1,7 +1,7 @@
 //! Commands on files and parameters: CWD to MAIL.
 
 use super::*;
-use crate::application::ftp::command::{Listed, Opts, Range, SetFacts, Site};
+use crate::application::ftp::command::{ListArgument, Opts, Range, SetFacts, Site};
 use crate::application::ftp::listing::Pattern;
 use crate::application::ftp::timestamp::Timestamp;
 use alloc::format;
@@ -15,7 +15,7 @@ impl Server {
                 let pending = Pending::ChangeDirectory(path.clone());
                 self.perform(Operation::ChangeDirectory(path), pending);
             }
-            Command::Smnt(_) => self.reply(502, b"There is one file system"),
+            Command::Smnt(_) => self.reply(502, b"SMNT is not supported"),
             Command::Pwd => {
                 let quoted = reply::quote(&self.directory.to_bytes());
                 self.reply(257, &[&quoted, b" is the current directory".as_slice()].concat());
@@ -45,7 +45,7 @@ impl Server {
                 self.restart_bytes = bytes;
                 self.reply(350, format!("Restarting at {bytes}, send RETR or STOR").as_bytes());
             }
-            Command::Rest(_) => self.reply(504, b"No restart in this type and structure"),
+            Command::Rest(_) => self.reply(504, b"REST not supported in this type and structure"),
             Command::Rnfr(_)
             | Command::Rnto(_)
             | Command::Dele(_)
@@ -53,7 +53,7 @@ impl Server {
             | Command::Mkd(_) => self.tree_command(&command, cx),
             Command::Site(site) => self.site(site, cx),
             Command::Stat(listed) => self.status_of(&listed, cx),
-            Command::Mail(_) if !self.settings.takes_mail => self.reply(502, b"No mail here"),
+            Command::Mail(_) if !self.settings.takes_mail => self.reply(502, b"Mail not accepted"),
             Command::Mail(user) => {
                 self.perform(Operation::Mailbox(user.clone()), Pending::Mailbox(user));
             }
@@ -95,7 +95,7 @@ impl Server {
                 self.perform(Operation::Rename { from, to: path }, pending);
             }
             // The root can be neither created nor removed.
-            _ if path.is_root() => self.reply(550, b"The root is nobody's to make or to remove"),
+            _ if path.is_root() => self.reply(550, b"The root cannot be created or removed"),
             (Command::Dele(_), _) => {
                 self.perform(Operation::Delete(path), Pending::Plain(250, "Deleted"));
             }
@@ -146,7 +146,7 @@ impl Server {
         self.perform(Operation::SetFacts(path, facts), Pending::Plain(200, "Changed"));
     }
 
-    fn status_of(&mut self, listed: &Listed, cx: &mut Cx<'_>) {
+    fn status_of(&mut self, listed: &ListArgument, cx: &mut Cx<'_>) {
         if !self.has_right(Right::List, cx) {
             return;
         }
@@ -187,7 +187,9 @@ impl Server {
             Command::Avbl(_) => (Operation::Available(path), Pending::Available),
             Command::Hash(name) => {
                 let range = Range::default();
-                let (algorithm, start, is_draft) = (self.hash, 0, true);
+                let algorithm = self.hash;
+                let start = 0;
+                let is_draft = true;
                 let pending = Pending::Hash { name, algorithm, start, is_draft };
                 (Operation::Hash(algorithm, path, range), pending)
             }
@@ -198,11 +200,15 @@ impl Server {
             }
             Command::Mfmt(time, name) => {
                 let facts = SetFacts { modified: Some(time), ..SetFacts::default() };
-                (Operation::SetFacts(path, facts), Pending::SetFacts(told(&facts, &name)))
+                (
+                    Operation::SetFacts(path, facts),
+                    Pending::SetFacts(set_facts_reply(&facts, &name)),
+                )
             }
-            Command::Mff(facts, name) => {
-                (Operation::SetFacts(path, facts), Pending::SetFacts(told(&facts, &name)))
-            }
+            Command::Mff(facts, name) => (
+                Operation::SetFacts(path, facts),
+                Pending::SetFacts(set_facts_reply(&facts, &name)),
+            ),
             Command::Comb(_, parts) => {
                 let mut paths = Vec::with_capacity(parts.len());
                 for part in &parts {
@@ -223,10 +229,10 @@ impl Server {
         let Busy::Performing(pending) = core::mem::replace(&mut self.busy, Busy::No) else {
             return;
         };
-        self.heard_at = cx.now;
+        self.last_received_at = cx.now;
         match result {
             _ if self.is_closing => {}
-            Ok(outcome) => self.tell(pending, outcome),
+            Ok(outcome) => self.report_outcome(pending, outcome),
             Err(error) => {
                 if matches!(error, FileError::Missing(_)) {
                     cx.meter.count(Counter::FtpRightsRefused);
@@ -240,7 +246,7 @@ impl Server {
         self.run_queue(cx);
     }
 
-    fn tell(&mut self, pending: Pending, outcome: Outcome) {
+    fn report_outcome(&mut self, pending: Pending, outcome: Outcome) {
         match (pending, outcome) {
             (Pending::ChangeDirectory(path), Outcome::Done) => {
                 self.directory = path;
@@ -268,7 +274,9 @@ impl Server {
                 self.facts.write(&entry, &mut line);
                 self.reply_lines(250, &[b"Facts:", &line, b"End"]);
             }
-            (Pending::SetFacts(told), Outcome::Done) => self.reply(213, told.as_bytes()),
+            (Pending::SetFacts(set_facts_reply), Outcome::Done) => {
+                self.reply(213, set_facts_reply.as_bytes());
+            }
             (pending, outcome) => self.tell_more(pending, outcome),
         }
     }
@@ -291,7 +299,7 @@ impl Server {
             }
             (Pending::Allocate(octets), Outcome::Done) => {
                 self.allocation_bytes = Some(octets);
-                self.reply(200, b"There is room for it");
+                self.reply(200, b"Enough free space");
             }
             (Pending::Mailbox(user), Outcome::Done) => {
                 self.busy = Busy::Mailing { user, text: Vec::new(), is_too_long: false };
@@ -325,7 +333,9 @@ impl Server {
             }
             return;
         }
-        let (user, text, is_too_long) = (user.take(), core::mem::take(text), *is_too_long);
+        let user = user.take();
+        let text = core::mem::take(text);
+        let is_too_long = *is_too_long;
         self.busy = Busy::No;
         if is_too_long {
             return self.reply(552, b"Mail too long");
@@ -371,14 +381,14 @@ impl Server {
             }
             Opts::DeflateLevel(level) => {
                 self.deflate_level = Some(*level);
-                self.reply(200, b"Level set");
+                self.reply(200, b"Compression level set");
             }
         }
     }
 }
 
 /// Returns the facts that were set, in the format of the replies to MFMT and MFF.
-fn told(facts: &SetFacts, name: &Name) -> Name {
+fn set_facts_reply(facts: &SetFacts, name: &Name) -> Name {
     let mut text = Vec::new();
     if let Some(time) = facts.modified {
         text.extend_from_slice(format!("Modify={};", time.to_text()).as_bytes());

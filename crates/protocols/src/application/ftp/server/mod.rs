@@ -17,12 +17,13 @@
 //! ABOR, a fault, the end of the control connection, at any step: Discard ─ 426 ─ Finished
 //! ```
 //!
-//! An incoming file is valid only after `Commit`, which the engine requests when the data ended in
-//! order and the transfer was not aborted; otherwise it requests `Discard`. If nothing marks the
-//! end of the data (stream mode, no TLS), the kernel of a killed client also closes the data and
-//! control connections in order, and often the data connection first. `Commit` therefore waits
-//! briefly for the end of the control connection. Commands during a transfer are queued, except
-//! ABOR and STAT without a name, which are processed at once (RFC 959 §4.1.3).
+//! An incoming file is valid only after `Commit`, which the engine requests when the data
+//! connection had an orderly close and the transfer was not aborted. Otherwise the engine requests
+//! `Discard`. If nothing marks the end of the data (stream mode, no TLS), the kernel of a killed
+//! client also closes the data and control connections without a reset, and often the data
+//! connection first. `Commit` therefore waits briefly for the end of the control connection.
+//! Commands during a transfer are queued, except ABOR and STAT without a name, which are processed
+//! at once (RFC 959 §4.1.3).
 //!
 //! Restrictions on the client: a data address must be the client's own and its port not privileged
 //! (RFC 2577); a data connection must come from the client's address; one listener is open at a
@@ -109,7 +110,7 @@ pub struct Server {
     failed_logins: u32,
     is_closing: bool,
     started_at: Instant,
-    heard_at: Instant,
+    last_received_at: Instant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,19 +215,19 @@ impl Server {
             failed_logins: 0,
             is_closing: false,
             started_at: cx.now,
-            heard_at: cx.now,
+            last_received_at: cx.now,
         };
         server.reply(220, greeting.as_bytes());
         server
     }
 
-    /// Processes input from the control connection, and advances `input` past the bytes consumed:
-    /// all of it, or as much as there is room for. The caller passes the rest again when
+    /// Processes input from the control connection, and advances `input` past the consumed bytes:
+    /// all of `input`, or the part that fits the queues. The caller passes the rest again when
     /// [`Self::wants_input`] returns true.
     pub fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         while self.wants_input() {
             let Some(line) = self.lines.next(input, cx) else { break };
-            self.heard_at = cx.now;
+            self.last_received_at = cx.now;
             self.take_line(line, cx);
         }
         let answers = self.lines.take_answers();
@@ -435,7 +436,7 @@ impl Server {
         if self.is_closing {
             return None;
         }
-        let idle = self.heard_at + self.settings.idle_timeout;
+        let idle = self.last_received_at + self.settings.idle_timeout;
         let waits = match &self.busy {
             Busy::Transferring(running) => running.deadline(&self.settings),
             Busy::No | Busy::Mailing { .. } | Busy::StartingTls => Some(idle),

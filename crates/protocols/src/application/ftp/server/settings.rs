@@ -72,9 +72,9 @@ pub struct Account {
     pub home: VirtualPath,
 }
 
-/// Time after the last byte of an upload in which a killed client's control connection ends:
-/// normally milliseconds, or after a retransmission if packets are lost. No operation waits for
-/// this time.
+/// Time after the last byte of an upload within which the control connection of a killed client
+/// ends: normally milliseconds, or the time of a retransmission if packets are lost. No operation
+/// waits for this time.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Settings of a server.
@@ -110,8 +110,8 @@ pub struct ServerSettings {
     pub upload_grace: Duration,
     /// Lowest port that a user may specify for data; lower ports belong to services.
     pub data_port_min: u16,
-    /// Maximum size in bytes of a file whose size or hash in a text type is computed, since that
-    /// requires reading all of it.
+    /// Maximum size in bytes of a file whose size or hash in a text type is computed, since the
+    /// computation requires reading the whole file.
     pub text_size_max_bytes: u64,
 }
 

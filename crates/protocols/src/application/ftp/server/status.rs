@@ -9,15 +9,15 @@ impl Server {
     pub(super) fn status(&mut self) {
         let Representation { data_type, mode, structure, .. } = self.representation;
         let user = self.user().map_or_else(|| "nobody".into(), Name::to_string);
-        let control = if self.is_tls { "in TLS" } else { "in the clear" };
+        let control = if self.is_tls { "in TLS" } else { "in plaintext" };
         let data = match self.protection {
             Protection::Private => "in TLS",
-            Protection::Clear => "in the clear",
+            Protection::Clear => "in plaintext",
         };
         let route = match self.data {
-            DataRoute::Default => "none is prepared".into(),
-            DataRoute::Active(to) => format!("goes to {to}"),
-            DataRoute::Passive { .. } => "is waited for".into(),
+            DataRoute::Default => "none prepared".into(),
+            DataRoute::Active(to) => format!("to {to}"),
+            DataRoute::Passive { .. } => "waiting for the client".into(),
         };
         let seconds = self.settings.idle_timeout.as_nanos() / 1_000_000_000;
         let mut lines = alloc::vec![
@@ -37,9 +37,9 @@ impl Server {
         if let Busy::Transferring(running) = &self.busy {
             let path = String::from_utf8_lossy(&running.transfer.path.to_bytes()).into_owned();
             let bytes = running.wire_bytes;
-            let way = if running.transfer.kind.is_incoming() { "received" } else { "sent" };
+            let direction = if running.transfer.kind.is_incoming() { "received" } else { "sent" };
             let extent = if running.has_ended() { "in all" } else { "so far" };
-            lines.push(format!("Transfer of {path}: {bytes} bytes {way} {extent}"));
+            lines.push(format!("Transfer of {path}: {bytes} bytes {direction} {extent}"));
         }
         lines.push("End".into());
         let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
@@ -67,7 +67,7 @@ impl Server {
         let rows: Vec<String> = verbs.chunks(8).map(|row| row.join(" ")).collect();
         let mut lines: Vec<&[u8]> = alloc::vec![b"Commands (* is not implemented):".as_slice()];
         lines.extend(rows.iter().map(String::as_bytes));
-        lines.push(b"HELP command tells more");
+        lines.push(b"HELP command shows its syntax");
         self.reply_lines(214, &lines);
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::application::ftp::address::{write_lprt, write_port};
-use crate::application::ftp::command::{Epsv, Listed};
+use crate::application::ftp::command::{Epsv, ListArgument};
 use crate::application::ftp::data::supported;
 use crate::application::ftp::listing::{ListForm, Pattern};
 use crate::application::ftp::representation::{ByteSize, Structure, WordFormat};
@@ -17,7 +17,7 @@ const COMPLETE_TEXT: &str = "Transfer complete";
 /// Delay before the server commits an upload that cannot be revoked. Linux closes the descriptors
 /// of a killed process from the highest down, so the data connection usually ends before the
 /// control connection. Of 1,500 clients killed on loopback with 17 runnable tasks on two
-/// processors, the longest interval between the two was 19 ms.
+/// processors, the longest interval between the ends of the two connections was 19 ms.
 const UNPLACED_GRACE: Duration = Duration::from_millis(50);
 
 /// A transfer in progress.
@@ -119,7 +119,7 @@ impl Server {
                 // RFC 2428 §4: after EPSV ALL an address translator may stop processing this
                 // connection.
                 self.only_extended = true;
-                self.reply(200, b"Only EPSV from here");
+                self.reply(200, b"Only EPSV is accepted from now on");
             }
             Command::Epsv(Epsv::Same) => self.listen(Passive::Epsv, self.family()),
             Command::Epsv(Epsv::Of(family)) => self.listen(Passive::Epsv, family),
@@ -134,7 +134,7 @@ impl Server {
                 let kind = TransferKind::List { form, pattern: None, shows_hidden: true };
                 self.begin(kind, name.as_ref(), cx);
             }
-            Command::Mlfl(_) if !self.settings.takes_mail => self.reply(502, b"No mail here"),
+            Command::Mlfl(_) if !self.settings.takes_mail => self.reply(502, b"Mail not accepted"),
             Command::Mlfl(user) => self.begin(TransferKind::Mail(user), None, cx),
             _ => {
                 self.close_data();
@@ -151,10 +151,11 @@ impl Server {
         let is_his = address.ip().to_canonical() == self.peer.ip().to_canonical();
         if !is_his || address.port() < self.settings.data_port_min {
             cx.meter.count(Counter::FtpBouncesRefused);
-            return self.reply(504, b"Data goes to your own address, and to no privileged port");
+            return self.reply(504, b"Data address must be your own, with an unprivileged port");
         }
         self.close_data();
-        (self.data, self.data_style) = (DataRoute::Active(address), Some(style));
+        self.data = DataRoute::Active(address);
+        self.data_style = Some(style);
         self.reply(200, b"Port accepted");
     }
 
@@ -170,7 +171,7 @@ impl Server {
             return self.reply(522, known);
         }
         if passive == Passive::Pasv && family == Family::Ipv6 {
-            return self.reply(425, b"PASV has no IPv6, use EPSV");
+            return self.reply(425, b"PASV does not support IPv6, use EPSV");
         }
         self.data = DataRoute::Default;
         self.busy = Busy::Listening(passive);
@@ -178,7 +179,8 @@ impl Server {
     }
 
     /// Answers [`ServerEvent::Listen`] with the address that the user is to connect to: a local
-    /// address, or that of an address translator in front of this host. `None` if there is none.
+    /// address, or the address of an address translator in front of this host. `None` means that
+    /// the owner cannot listen.
     pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         let Busy::Listening(passive) = self.busy else { return };
         self.busy = Busy::No;
@@ -206,14 +208,14 @@ impl Server {
                 self.reply(code, text.as_bytes());
             }
             None => {
-                self.reply(425, b"Cannot listen for data");
+                self.reply(425, b"Cannot listen for a data connection");
                 self.events.push_back(ServerEvent::CloseData);
             }
         }
         self.run_queue(cx);
     }
 
-    fn list(&mut self, listed: &Listed, form: ListForm, cx: &mut Cx<'_>) {
+    fn list(&mut self, listed: &ListArgument, form: ListForm, cx: &mut Cx<'_>) {
         let typed = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
         let slash = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
         let (above, last) = typed.split_at_checked(slash).unwrap_or_default();
@@ -297,7 +299,8 @@ impl Server {
                 return self.run_queue(cx);
             }
         };
-        (running.stage, running.moved_at) = (Stage::Connecting, now);
+        running.stage = Stage::Connecting;
+        running.moved_at = now;
         let text = match (&running.transfer.kind, opened.size_bytes, &opened.name) {
             // RFC 1123 §4.1.2.9 defines this text for STOU.
             (TransferKind::StoreUnique, _, Some(name)) => [b"FILE: ", name.as_slice()].concat(),
@@ -315,8 +318,8 @@ impl Server {
         }
     }
 
-    /// Reports that a data connection from `peer` is established. Returns whether it may be used;
-    /// if not, the owner closes it and continues to listen.
+    /// Reports that a data connection from `peer` is established. Returns whether the connection
+    /// may be used. If not, the owner closes it and continues to listen.
     pub fn data_connected(&mut self, peer: SocketAddr, cx: &mut Cx<'_>) -> bool {
         if peer.ip().to_canonical() != self.peer.ip().to_canonical() {
             cx.meter.count(Counter::FtpDataPeersRefused);
@@ -350,7 +353,8 @@ impl Server {
         // One listener or one PORT serves one connection (RFC 1123 §4.1.2.6).
         self.data = DataRoute::Default;
         if let Busy::Transferring(running) = &mut self.busy {
-            (running.stage, running.moved_at) = (Stage::Moving, cx.now);
+            running.stage = Stage::Moving;
+            running.moved_at = cx.now;
             self.events.push_back(ServerEvent::Start(running.transfer.id));
         }
     }
@@ -361,7 +365,8 @@ impl Server {
         if let Some(running) = self.running(id)
             && wire_bytes > running.wire_bytes
         {
-            (running.wire_bytes, running.moved_at) = (wire_bytes, cx.now);
+            running.wire_bytes = wire_bytes;
+            running.moved_at = cx.now;
         }
     }
 
@@ -383,13 +388,14 @@ impl Server {
         }
     }
 
-    /// Reports that the data has ended after `wire_bytes`, or the error that ended it.
+    /// Reports that the data has ended after `wire_bytes`, or the error that ended the data.
     ///
-    /// For outgoing data, `Ok` means that the connection accepted the whole file and that its end
-    /// was sent in order; for incoming data, that the connection ended in order and the decoder
-    /// accepted the data. A file in stream mode without TLS ends like the connection of a killed
-    /// client: such an upload is placed by [`ServerEvent::Place`], and revoked if the end of the
-    /// control connection shows that the client has died ([`ServerSettings::upload_grace`]).
+    /// For outgoing data, `Ok` means that the connection accepted the whole file and then its
+    /// orderly close. For incoming data, `Ok` means that the connection ended with an orderly close
+    /// and the decoder accepted the data. A file in stream mode without TLS ends like the
+    /// connection of a killed client: such an upload is placed by [`ServerEvent::Place`], and
+    /// revoked if the end of the control connection shows that the client has died
+    /// ([`ServerSettings::upload_grace`]).
     pub fn data_ended(
         &mut self,
         id: TransferId,
@@ -432,8 +438,7 @@ impl Server {
         }
     }
 
-    /// Requests the commit of an upload that has ended and is complete as far as the server can
-    /// know.
+    /// Requests the commit of an upload that has ended and has no known defect.
     pub(super) fn ask_to_commit(&mut self) {
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Committing;
@@ -488,9 +493,9 @@ impl Server {
         running.is_confirming() || running.is_placed()
     }
 
-    /// Reports that the client acknowledged the reply to the placed upload, which proves that it
-    /// was alive then, even if the control connection has ended since. Has no effect on an upload
-    /// that is not in place.
+    /// Reports that the client acknowledged the reply to the placed upload, which proves that the
+    /// client was alive at that time, even if the control connection has ended since. Has no effect
+    /// on an upload that is not in place.
     pub fn confirm_upload(&mut self, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && running.is_placed()
@@ -520,7 +525,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Fails the current transfer, unless it is already being placed or committed.
+    /// Fails the current transfer. A transfer whose file is already being placed or committed
+    /// continues.
     pub(super) fn fail(&mut self, error: TransferError, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && !matches!(running.stage, Stage::Committing | Stage::Placing)
@@ -560,7 +566,7 @@ impl Server {
         let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
             return;
         };
-        self.heard_at = cx.now;
+        self.last_received_at = cx.now;
         cx.meter.count(match result {
             Ok(()) => Counter::FtpTransfersComplete,
             Err(_) => Counter::FtpTransfersFailed,
@@ -603,8 +609,8 @@ fn untold(form: &ListForm, count: u64) -> String {
             format!("Transfer complete; {count} {names} shown with ? for control characters")
         }
         ListForm::Names { .. } | ListForm::Facts(_) => {
-            let who = if count == 1 { "it holds" } else { "they hold" };
-            format!("Transfer complete; {count} {names} left out: {who} line ends")
+            let subject = if count == 1 { "it holds" } else { "they hold" };
+            format!("Transfer complete; {count} {names} left out: {subject} line ends")
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Pipelining: commands that are sent before the reply to the previous one.
 //!
-//! A small file costs as many round trips as it has commands. Once a session has received data by
-//! EPSV or PASV, the engine sends the command of the next file together with EPSV. If the owner
-//! announces another file, the engine sends EPSV when the data of the current file has ended,
-//! before its last reply (unless that has already arrived):
+//! Without pipelining, a small file costs one round trip per command. Once a session has received
+//! data by EPSV or PASV, the engine sends the command of the next file together with EPSV. If the
+//! owner announces another file, the engine sends EPSV when the data of the current file has ended,
+//! before the last reply of that file. If the last reply has already arrived, EPSV is sent together
+//! with the command of the next file:
 //!
 //! ```text
 //! RETR a  ──►
@@ -13,10 +14,10 @@
 //! connect, RETR b  ──►
 //! ```
 //!
-//! A server reads its commands in order, and most ignore their arrival times. A server that does
-//! not tolerate pipelining is detected by its unexpected replies
-//! ([`Lessons::goes_in_step`](super::Lessons)), at the cost of one attempt. Nothing is sent before
-//! an upload's last reply, since some servers process commands during an upload.
+//! A server processes commands in their order, and most servers ignore the arrival times of
+//! commands. A server that does not tolerate pipelining is detected by its unexpected replies
+//! ([`ServerQuirks::goes_in_step`](super::ServerQuirks)), at the cost of one attempt. Nothing is
+//! sent before an upload's last reply, since some servers process commands during an upload.
 
 use super::*;
 use crate::application::ftp::address::{parse_epsv_reply, parse_pasv_reply};
@@ -24,7 +25,7 @@ use crate::application::ftp::reply::Severity;
 
 /// A passive port that is requested before it is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Spare {
+pub(super) enum SparePort {
     #[default]
     None,
     /// Requested; its reply is the next one that belongs to no other command.
@@ -47,8 +48,8 @@ impl User {
         // command can then share a segment with EPSV, which needs fewer segments and fewer server
         // wakeups.
         let is_early = job.last.is_none();
-        let is_free = self.spare == Spare::None && !self.lessons.announces && is_early;
-        if !self.expects_transfer || !is_incoming || !is_free || self.lessons.goes_in_step {
+        let is_free = self.spare == SparePort::None && !self.quirks.announces && is_early;
+        if !self.expects_transfer || !is_incoming || !is_free || self.quirks.goes_in_step {
             return;
         }
         match job.route {
@@ -56,29 +57,32 @@ impl User {
             Route::Pasv => self.output.extend_from_slice(b"PASV\r\n"),
             Route::Eprt | Route::Port => return,
         }
-        (self.spare, self.worked) = (Spare::Asked, Some(job.route));
+        self.spare = SparePort::Asked;
+        self.worked = Some(job.route);
     }
 
     /// Processes the reply to a port that was requested in advance.
     pub(super) fn spare_reply(&mut self, reply: &Reply) {
         let port = self.worked.and_then(|route| passive_port(route, reply));
-        self.spare = port.map_or(Spare::None, Spare::Port);
-        self.lessons.goes_in_step |= port.is_none();
+        self.spare = port.map_or(SparePort::None, SparePort::Port);
+        self.quirks.goes_in_step |= port.is_none();
     }
 
     /// Starts a task while the reply to an advance request is outstanding: a task that begins with
     /// a passive port uses that reply, and any other task waits for it.
     pub(super) fn use_spare(&mut self, cx: &Cx<'_>) -> bool {
-        if self.spare != Spare::Asked {
+        if self.spare != SparePort::Asked {
             return false;
         }
-        let (worked, is_next) = (self.worked, self.goes_ahead());
+        let worked = self.worked;
+        let is_next = self.goes_ahead();
         let Some(job) = &mut self.job else { return false };
         let first = job.steps.front().copied();
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         if first == Some(Step::Passive) && worked == Some(job.route) {
             job.steps.pop_front();
-            (job.step, self.spare) = (Step::Passive, Spare::None);
+            job.step = Step::Passive;
+            self.spare = SparePort::None;
             if is_next {
                 self.send_ahead();
             }
@@ -88,12 +92,13 @@ impl User {
         true
     }
 
-    /// Returns whether only its own command follows the passive port of the current task.
+    /// Returns whether the command of the current task may be sent right after EPSV or PASV: it is
+    /// the only remaining step, and the server tolerates pipelining.
     fn goes_ahead(&self) -> bool {
         let Some(job) = &self.job else { return false };
         let rest = job.steps.iter().filter(|step| **step != Step::Passive);
         let is_alone = rest.eq([Step::Command].iter());
-        is_alone && self.worked == Some(job.route) && !self.lessons.goes_in_step
+        is_alone && self.worked == Some(job.route) && !self.quirks.goes_in_step
     }
 
     /// Starts the passive step of a task: uses the port that is available or requests one, and
@@ -102,7 +107,7 @@ impl User {
         let is_next = self.goes_ahead();
         let Some(job) = &mut self.job else { return };
         let spare = core::mem::take(&mut self.spare);
-        if let (Spare::Port(port), true) = (spare, self.worked == Some(job.route)) {
+        if let (SparePort::Port(port), true) = (spare, self.worked == Some(job.route)) {
             if is_next {
                 self.send_ahead();
             }
@@ -133,7 +138,8 @@ impl User {
         if job.is_swallowing {
             // This is the reply to the command that was sent ahead of a refused EPSV or PASV.
             if reply.severity() != Severity::Preliminary {
-                (job.is_ahead, job.is_swallowing) = (false, false);
+                job.is_ahead = false;
+                job.is_swallowing = false;
                 job.steps.push_front(Step::Command);
                 self.try_other_route(cx);
             }
@@ -144,13 +150,13 @@ impl User {
         }
         if job.is_ahead {
             job.is_swallowing = true;
-            self.lessons.goes_in_step = true;
+            self.quirks.goes_in_step = true;
             return;
         }
         let wants_notice = reply.text().windows(4).any(|word| word == b"PRET");
-        if wants_notice && !self.lessons.announces {
+        if wants_notice && !self.quirks.announces {
             // The server requires PRET before EPSV or PASV.
-            self.lessons.announces = true;
+            self.quirks.announces = true;
             job.steps.push_front(Step::Passive);
             job.steps.push_front(Step::Announce);
             return self.advance(cx);
@@ -182,21 +188,22 @@ fn passive_port(route: Route, reply: &Reply) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::ftp::testing::{address, user_settings};
+    use crate::application::ftp::session_fixture::{address, user_settings};
     use crate::cx::testing::TestContext;
 
     const LIST: Task = Task::List(ListKind::Names, None);
 
     fn output(user: &mut User) -> alloc::string::String {
-        let said = alloc::string::String::from_utf8(user.output().to_vec()).unwrap();
-        user.sent(said.len());
-        said
+        let output = alloc::string::String::from_utf8(user.output().to_vec()).unwrap();
+        user.sent(output.len());
+        output
     }
 
     /// Returns the port that the user wants to connect to for data, and the transfer that has
     /// begun.
     fn wants(user: &mut User) -> (Option<u16>, Option<TaskId>) {
-        let (mut port, mut begun) = (None, None);
+        let mut port = None;
+        let mut begun = None;
         while let Some(event) = user.event() {
             match event {
                 UserEvent::ConnectData(to) => port = Some(to.port()),
@@ -208,59 +215,59 @@ mod tests {
     }
 
     /// Returns a session that has received a listing whose last reply is outstanding.
-    fn one_has_come(lab: &mut TestContext) -> User {
+    fn one_has_come(context: &mut TestContext) -> User {
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
-        let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+        let mut user = User::new(settings, address("10.0.0.2:9"), server, &context.cx());
         user.expect_transfer(true);
-        let id = user.run(LIST, &mut lab.cx()).unwrap();
-        user.receive(b"220 x\r\n331 x\r\n230 x\r\n229 (|||7|)\r\n", &mut lab.cx());
+        let id = user.run(LIST, &mut context.cx()).unwrap();
+        user.receive(b"220 x\r\n331 x\r\n230 x\r\n229 (|||7|)\r\n", &mut context.cx());
         assert_eq!(wants(&mut user), (Some(7), None));
-        assert!(user.data_connected(server, &mut lab.cx()));
-        user.receive(b"150 x\r\n", &mut lab.cx());
+        assert!(user.data_connected(server, &mut context.cx()));
+        user.receive(b"150 x\r\n", &mut context.cx());
         assert_eq!(wants(&mut user), (None, Some(id)));
         output(&mut user);
-        user.data_ended(id, 0, Ok(()), &mut lab.cx());
+        user.data_ended(id, 0, Ok(()), &mut context.cx());
         assert_eq!(output(&mut user), "EPSV\r\n");
         user
     }
 
     #[test]
     fn a_port_is_asked_for_before_the_last_reply_and_the_command_goes_before_its_answer() {
-        let mut lab = TestContext::default();
-        let mut user = one_has_come(&mut lab);
-        user.receive(b"226 x\r\n", &mut lab.cx());
-        let id = user.run(LIST, &mut lab.cx()).unwrap();
+        let mut context = TestContext::default();
+        let mut user = one_has_come(&mut context);
+        user.receive(b"226 x\r\n", &mut context.cx());
+        let id = user.run(LIST, &mut context.cx()).unwrap();
         assert_eq!(output(&mut user), "NLST\r\n");
-        user.receive(b"229 (|||8|)\r\n150 x\r\n", &mut lab.cx());
+        user.receive(b"229 (|||8|)\r\n150 x\r\n", &mut context.cx());
         assert_eq!(wants(&mut user), (Some(8), None));
-        assert!(user.data_connected(address("10.0.0.1:8"), &mut lab.cx()));
+        assert!(user.data_connected(address("10.0.0.1:8"), &mut context.cx()));
         assert_eq!(wants(&mut user), (None, Some(id)));
     }
 
     #[test]
     fn behind_a_last_reply_that_is_here_the_port_is_asked_for_in_one_piece_with_the_command() {
-        let mut lab = TestContext::default();
-        let mut user = one_has_come(&mut lab);
-        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
-        let id = user.run(LIST, &mut lab.cx()).unwrap();
+        let mut context = TestContext::default();
+        let mut user = one_has_come(&mut context);
+        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut context.cx());
+        let id = user.run(LIST, &mut context.cx()).unwrap();
         output(&mut user);
         wants(&mut user);
-        assert!(user.data_connected(address("10.0.0.1:8"), &mut lab.cx()));
-        user.receive(b"150 x\r\n226 x\r\n", &mut lab.cx());
+        assert!(user.data_connected(address("10.0.0.1:8"), &mut context.cx()));
+        user.receive(b"150 x\r\n226 x\r\n", &mut context.cx());
         assert_eq!(wants(&mut user), (None, Some(id)));
-        user.data_ended(id, 0, Ok(()), &mut lab.cx());
+        user.data_ended(id, 0, Ok(()), &mut context.cx());
         assert_eq!(output(&mut user), "");
-        user.run(LIST, &mut lab.cx()).unwrap();
+        user.run(LIST, &mut context.cx()).unwrap();
         assert_eq!(output(&mut user), "EPSV\r\nNLST\r\n");
     }
 
     #[test]
     fn allo_goes_with_the_port_and_its_reply_is_waited_for_by_nothing() {
-        let mut lab = TestContext::default();
+        let mut context = TestContext::default();
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
-        let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+        let mut user = User::new(settings, address("10.0.0.2:9"), server, &context.cx());
         let store = || Task::Store {
             name: Some(crate::application::ftp::name::Name::new(b"x").unwrap()),
             kind: StoreKind::Replace,
@@ -271,19 +278,19 @@ mod tests {
         for (answer, sent) in
             [("200 x\r\n", "ALLO 9\r\nEPSV\r\n"), ("504 x\r\n", "ALLO 9\r\nEPSV\r\nSTOR x\r\n")]
         {
-            user.run(store(), &mut lab.cx()).unwrap();
+            user.run(store(), &mut context.cx()).unwrap();
             if answer.starts_with("200") {
-                user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n", &mut lab.cx());
+                user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n", &mut context.cx());
             }
             assert!(output(&mut user).ends_with(sent));
-            user.receive(alloc::format!("{answer}229 (|||7|)\r\n").as_bytes(), &mut lab.cx());
-            assert!(user.data_connected(server, &mut lab.cx()));
-            user.receive(b"150 x\r\n226 x\r\n", &mut lab.cx());
+            user.receive(alloc::format!("{answer}229 (|||7|)\r\n").as_bytes(), &mut context.cx());
+            assert!(user.data_connected(server, &mut context.cx()));
+            user.receive(b"150 x\r\n226 x\r\n", &mut context.cx());
             let start = core::iter::from_fn(|| user.event()).find_map(|event| match event {
                 UserEvent::StartData(id, _) => Some(id),
                 _ => None,
             });
-            user.data_ended(start.unwrap(), 9, Ok(()), &mut lab.cx());
+            user.data_ended(start.unwrap(), 9, Ok(()), &mut context.cx());
             let is_done = core::iter::from_fn(|| user.event())
                 .any(|event| matches!(event, UserEvent::Finished(_, Ok(_))));
             assert!(is_done);
@@ -293,30 +300,30 @@ mod tests {
     #[test]
     fn more_than_is_left_behind_rest_is_a_failure_of_rest() {
         for (offset_bytes, step) in [(0, Step::Data), (5, Step::Restart)] {
-            let mut lab = TestContext::default();
+            let mut context = TestContext::default();
             let settings = UserSettings { asks_features: false, ..user_settings() };
             let server = address("10.0.0.1:21");
-            let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+            let mut user = User::new(settings, address("10.0.0.2:9"), server, &context.cx());
             let task = Task::Retrieve {
                 name: crate::application::ftp::name::Name::new(b"x").unwrap(),
                 representation: crate::application::ftp::Representation::IMAGE,
                 offset_bytes,
                 expected_bytes: Some(9),
             };
-            let id = user.run(task, &mut lab.cx()).unwrap();
-            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut lab.cx());
-            assert!(user.data_connected(server, &mut lab.cx()));
+            let id = user.run(task, &mut context.cx()).unwrap();
+            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut context.cx());
+            assert!(user.data_connected(server, &mut context.cx()));
             if offset_bytes > 0 {
-                user.receive(b"350 x\r\n", &mut lab.cx());
+                user.receive(b"350 x\r\n", &mut context.cx());
             }
-            user.receive(b"150 x\r\n", &mut lab.cx());
-            user.data_ended(id, 10, Err(DataFailure::Excess), &mut lab.cx());
-            user.receive(b"426 x\r\n226 x\r\n", &mut lab.cx());
+            user.receive(b"150 x\r\n", &mut context.cx());
+            user.data_ended(id, 10, Err(DataFailure::Excess), &mut context.cx());
+            user.receive(b"426 x\r\n226 x\r\n", &mut context.cx());
             let failure = core::iter::from_fn(|| user.event()).find_map(|event| match event {
                 UserEvent::Finished(_, Err(failure)) => Some(failure),
                 _ => None,
             });
-            let why = Why::Data(DataFailure::Excess);
+            let why = FailureReason::Data(DataFailure::Excess);
             assert_eq!(failure, Some(Failure { step, why }));
         }
     }
@@ -329,10 +336,10 @@ mod tests {
             (b"426 No space left on device\r\n226 x\r\n", Some(426)),
             (b"226 x\r\n226 x\r\n", None),
         ] {
-            let mut lab = TestContext::default();
+            let mut context = TestContext::default();
             let settings = UserSettings { asks_features: false, ..user_settings() };
             let server = address("10.0.0.1:21");
-            let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+            let mut user = User::new(settings, address("10.0.0.2:9"), server, &context.cx());
             let task = Task::Store {
                 name: Some(crate::application::ftp::name::Name::new(b"x").unwrap()),
                 kind: StoreKind::Replace,
@@ -340,25 +347,28 @@ mod tests {
                 offset_bytes: 0,
                 allocation_bytes: None,
             };
-            let id = user.run(task, &mut lab.cx()).unwrap();
-            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut lab.cx());
-            assert!(user.data_connected(server, &mut lab.cx()));
-            user.receive(b"150 x\r\n", &mut lab.cx());
-            user.data_ended(id, 10, Err(DataFailure::ConnectionLost), &mut lab.cx());
-            user.receive(replies, &mut lab.cx());
+            let id = user.run(task, &mut context.cx()).unwrap();
+            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut context.cx());
+            assert!(user.data_connected(server, &mut context.cx()));
+            user.receive(b"150 x\r\n", &mut context.cx());
+            user.data_ended(id, 10, Err(DataFailure::ConnectionLost), &mut context.cx());
+            user.receive(replies, &mut context.cx());
             if replies.is_empty() {
                 // The server does not answer ABOR either.
-                lab.now = user.deadline().unwrap();
-                user.timeout(&mut lab.cx());
+                context.now = user.deadline().unwrap();
+                user.timeout(&mut context.cx());
             }
             let failure = core::iter::from_fn(|| user.event()).find_map(|event| match event {
                 UserEvent::Finished(_, Err(failure)) => Some(failure),
                 _ => None,
             });
             let Failure { step, why } = failure.unwrap();
-            assert!(code.is_some() || why == Why::Data(DataFailure::ConnectionLost), "{why:?}");
+            assert!(
+                code.is_some() || why == FailureReason::Data(DataFailure::ConnectionLost),
+                "{why:?}"
+            );
             let refused = match why {
-                Why::Refused(reply) => Some(reply.code.number()),
+                FailureReason::Refused(reply) => Some(reply.code.number()),
                 _ => None,
             };
             assert_eq!((step, refused), (Step::Data, code));
@@ -366,41 +376,41 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_was_told_already_is_connected_to_at_once() {
-        let mut lab = TestContext::default();
-        let mut user = one_has_come(&mut lab);
-        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
-        user.run(LIST, &mut lab.cx()).unwrap();
+    fn an_already_known_port_is_connected_to_at_once() {
+        let mut context = TestContext::default();
+        let mut user = one_has_come(&mut context);
+        user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut context.cx());
+        user.run(LIST, &mut context.cx()).unwrap();
         assert_eq!(wants(&mut user).0, Some(8));
         assert_eq!(output(&mut user), "NLST\r\n");
     }
 
     #[test]
     fn another_command_waits_for_the_reply_that_is_not_its_own() {
-        let mut lab = TestContext::default();
-        let mut user = one_has_come(&mut lab);
-        user.receive(b"226 x\r\n", &mut lab.cx());
-        user.run(Task::Noop, &mut lab.cx()).unwrap();
+        let mut context = TestContext::default();
+        let mut user = one_has_come(&mut context);
+        user.receive(b"226 x\r\n", &mut context.cx());
+        user.run(Task::Noop, &mut context.cx()).unwrap();
         assert_eq!(output(&mut user), "");
-        user.receive(b"229 (|||8|)\r\n", &mut lab.cx());
+        user.receive(b"229 (|||8|)\r\n", &mut context.cx());
         assert_eq!(output(&mut user), "NOOP\r\n");
     }
 
     #[test]
     fn a_command_that_was_pipelined_without_success_is_sent_again_another_way() {
-        let mut lab = TestContext::default();
-        let mut user = one_has_come(&mut lab);
-        user.receive(b"226 x\r\n", &mut lab.cx());
-        user.run(LIST, &mut lab.cx()).unwrap();
+        let mut context = TestContext::default();
+        let mut user = one_has_come(&mut context);
+        user.receive(b"226 x\r\n", &mut context.cx());
+        user.run(LIST, &mut context.cx()).unwrap();
         output(&mut user);
-        user.receive(b"500 no\r\n", &mut lab.cx());
+        user.receive(b"500 no\r\n", &mut context.cx());
         assert_eq!(output(&mut user), "");
-        user.receive(b"425 no\r\n", &mut lab.cx());
+        user.receive(b"425 no\r\n", &mut context.cx());
         assert_eq!(output(&mut user), "PASV\r\n");
-        assert!(user.lessons().goes_in_step);
-        user.receive(b"227 (10,0,0,1,0,9)\r\n", &mut lab.cx());
+        assert!(user.quirks().goes_in_step);
+        user.receive(b"227 (10,0,0,1,0,9)\r\n", &mut context.cx());
         assert_eq!((wants(&mut user).0, output(&mut user)), (Some(9), "".into()));
-        assert!(user.data_connected(address("10.0.0.1:9"), &mut lab.cx()));
+        assert!(user.data_connected(address("10.0.0.1:9"), &mut context.cx()));
         assert_eq!(output(&mut user), "NLST\r\n");
     }
 }

@@ -13,9 +13,10 @@
 //! Refused commands are not tried again in this session. The address in a reply to PASV is never
 //! used: data goes to the host of the control connection.
 //!
-//! A transfer succeeds when the last reply is positive *and* the owner has seen the data end in
-//! order, in either sequence, and no fewer bytes arrived than were announced. Everything else is a
-//! [`Failure`] with the step at which it happened. The owner decides whether to retry.
+//! A transfer succeeds when the last reply is positive, the owner has reported that the data ended
+//! with an orderly close, and no fewer bytes arrived than were announced. The reply and the end of
+//! the data may come in either sequence. Everything else is a [`Failure`] with the step at which it
+//! happened. The owner decides whether to retry.
 //!
 //! Only the first digit of a reply counts (RFC 1123 §4.1.2.11), except for 234 before TLS. Input
 //! that was read after the reply to AUTH is discarded. ABOR is sent with Interrupt Process and
@@ -27,11 +28,11 @@ mod replies;
 mod steps;
 mod task;
 
-use ahead::Spare;
+use ahead::SparePort;
 pub use replies::Features;
 pub use task::{
-    DataFailure, DataStyle, Done, Failure, Lessons, ListKind, Step, StoreKind, Task, TaskId,
-    TlsUse, UserEvent, UserSettings, Why,
+    DataFailure, DataStyle, Done, Failure, FailureReason, ListKind, ServerQuirks, Step, StoreKind,
+    Task, TaskId, TlsUse, UserEvent, UserSettings,
 };
 
 use super::address::Family;
@@ -74,13 +75,14 @@ pub struct User {
     is_tls: bool,
     protection: Protection,
     /// Parameters that the server has accepted.
-    told: Told,
+    sent_representation: SentRepresentation,
     /// Commands that the server refused or that did not work.
-    lessons: Lessons,
+    quirks: ServerQuirks,
     /// Passive route by which data has arrived in this session.
     worked: Option<Route>,
-    spare: Spare,
-    /// Number of ALLO commands whose replies are still to come, before all others.
+    spare: SparePort,
+    /// Number of ALLO commands whose replies are outstanding. These replies precede all other
+    /// outstanding replies.
     unheard_allocations: u32,
     expects_transfer: bool,
     /// Whether the login was accepted, even if further login steps follow.
@@ -93,7 +95,7 @@ pub struct User {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct SentRepresentation {
     data_type: Type,
     mode: Mode,
     structure: Structure,
@@ -116,7 +118,8 @@ struct Job {
     is_aborting: bool,
     /// Whether the command was sent before the reply to EPSV or PASV.
     is_ahead: bool,
-    /// Whether the port was refused after that, so that a reply to the command is still to come.
+    /// Whether EPSV or PASV was refused after the command was sent, so that the reply to the
+    /// command is outstanding.
     is_swallowing: bool,
     /// Whether the text of a mail was sent after its command.
     is_mailed: bool,
@@ -148,7 +151,7 @@ impl User {
     pub fn new(settings: UserSettings, local: SocketAddr, peer: SocketAddr, cx: &Cx<'_>) -> Self {
         let is_tls = settings.tls == TlsUse::Implicit;
         let deadline = Some(cx.now + settings.reply_timeout);
-        let lessons = settings.lessons;
+        let quirks = settings.quirks;
         let mut login = Job::new(None, Task::Noop);
         login.step = Step::Greeting;
         Self {
@@ -167,10 +170,10 @@ impl User {
             awaits_tls: false,
             is_tls,
             protection: Protection::Clear,
-            told: Told::default(),
-            lessons,
+            sent_representation: SentRepresentation::default(),
+            quirks,
             worked: None,
-            spare: Spare::None,
+            spare: SparePort::None,
             unheard_allocations: 0,
             expects_transfer: false,
             is_accepted: false,
@@ -210,8 +213,10 @@ impl User {
                 Err(error) => {
                     let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
                     let why = match error {
-                        ReplyError::Malformed => Why::NotReply(self.replies.take_rejected()),
-                        ReplyError::TooLong => Why::Malformed,
+                        ReplyError::Malformed => {
+                            FailureReason::NotReply(self.replies.take_rejected())
+                        }
+                        ReplyError::TooLong => FailureReason::Malformed,
                     };
                     self.close(Some(Failure { step, why }), cx);
                 }
@@ -222,20 +227,20 @@ impl User {
     }
 
     /// Handles servers that end a multiline reply with another code than it began with. A line that
-    /// may be such an end is one if nothing follows it.
+    /// may be such an end counts as the end if no further input follows.
     fn mind_loose_end(&mut self, cx: &mut Cx<'_>) {
         self.loose_end_at = None;
         if !self.replies.has_loose_end() {
             return;
         }
-        if self.lessons.has_loose_ends {
+        if self.quirks.has_loose_ends {
             return self.take_loose_end(cx);
         }
         self.loose_end_at = Some(cx.now + LOOSE_END_GRACE);
     }
 
     fn take_loose_end(&mut self, cx: &mut Cx<'_>) {
-        self.lessons.has_loose_ends = true;
+        self.quirks.has_loose_ends = true;
         cx.meter.count(Counter::FtpRepliesWrong);
         if let Some(reply) = self.replies.take_loose() {
             self.take_reply(reply, cx);
@@ -244,8 +249,8 @@ impl User {
 
     /// Returns the quirks that the session has detected in the server.
     #[must_use]
-    pub fn lessons(&self) -> Lessons {
-        self.lessons
+    pub fn quirks(&self) -> ServerQuirks {
+        self.quirks
     }
 
     /// Returns the bytes that are queued for the control connection.
@@ -297,14 +302,14 @@ impl User {
         }
         _ = self.replies.forget();
         if !is_on {
-            return self.close(Some(Failure { step: Step::Tls, why: Why::Tls }), cx);
+            return self.close(Some(Failure { step: Step::Tls, why: FailureReason::Tls }), cx);
         }
         self.is_tls = true;
         self.advance(cx);
     }
 
-    /// Reports that a data connection to or from `peer` is established. Returns whether it may be
-    /// used; if not, the owner closes it and continues to listen.
+    /// Reports that a data connection to or from `peer` is established. Returns whether the
+    /// connection may be used. If not, the owner closes it and continues to listen.
     pub fn data_connected(&mut self, peer: SocketAddr, cx: &mut Cx<'_>) -> bool {
         if peer.ip().to_canonical() != self.peer.ip().to_canonical() {
             cx.meter.count(Counter::FtpDataPeersRefused);
@@ -326,7 +331,9 @@ impl User {
     pub fn data_failed(&mut self, cx: &mut Cx<'_>) {
         match &self.job {
             Some(job) if job.step == Step::DataConnect => self.try_other_route(cx),
-            Some(job) if job.data == Data::Awaited => self.data_is_lost(Why::NoDataConnection, cx),
+            Some(job) if job.data == Data::Awaited => {
+                self.data_is_lost(FailureReason::NoDataConnection, cx);
+            }
             _ => {}
         }
     }
@@ -336,7 +343,7 @@ impl User {
         if self.job.as_ref().is_some_and(|job| job.step == Step::Listen) {
             match address {
                 Some(address) => self.send_port(address, cx),
-                None => self.fail(Why::NoDataConnection, cx),
+                None => self.fail(FailureReason::NoDataConnection, cx),
             }
         }
     }
@@ -351,7 +358,8 @@ impl User {
         }
     }
 
-    /// Reports that the data has ended in order after `wire_bytes`, or the error that ended it.
+    /// Reports that the data has ended with an orderly close after `wire_bytes`, or the error that
+    /// ended the data.
     pub fn data_ended(
         &mut self,
         id: TaskId,
@@ -361,14 +369,15 @@ impl User {
     ) {
         let is_it = |job: &&mut Job| job.id == Some(id) && job.data == Data::Moving;
         let Some(job) = self.job.as_mut().filter(is_it) else { return };
-        (job.wire_bytes, job.data) = (wire_bytes, Data::Ended);
+        job.wire_bytes = wire_bytes;
+        job.data = Data::Ended;
         match result {
             Ok(()) => {
                 self.deadline = Some(cx.now + self.settings.reply_timeout);
                 self.ask_spare();
                 self.finish_if_agreed(cx);
             }
-            Err(failure) => self.data_is_lost(Why::Data(failure), cx),
+            Err(failure) => self.data_is_lost(FailureReason::Data(failure), cx),
         }
     }
 
@@ -397,7 +406,7 @@ impl User {
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         let is_asked = self.job.as_ref().is_some_and(|job| job.task == Task::Quit);
         let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
-        let failure = Failure { step, why: Why::ControlLost };
+        let failure = Failure { step, why: FailureReason::ControlLost };
         self.close((!is_asked).then_some(failure), cx);
     }
 
@@ -423,7 +432,9 @@ impl User {
         self.deadline = None;
         let Some(job) = &mut self.job else { return };
         cx.meter.count(Counter::FtpTimeouts);
-        let (step, route, is_ahead) = (job.step, job.route, job.is_ahead);
+        let step = job.step;
+        let route = job.route;
+        let is_ahead = job.is_ahead;
         match step {
             // Some servers omit the preliminary reply.
             Step::Command if job.data == Data::Connected => {
@@ -435,7 +446,7 @@ impl User {
                 self.events.push_back(UserEvent::CloseData);
                 self.try_other_route(cx);
             }
-            Step::Data if job.data != Data::Ended => self.data_is_lost(Why::Timeout, cx),
+            Step::Data if job.data != Data::Ended => self.data_is_lost(FailureReason::Timeout, cx),
             // Some servers do not send a second reply to ABOR.
             Step::Abort if job.last.is_some() => self.resynchronize(cx),
             // Without this reply, later replies could not be matched to commands.
@@ -444,7 +455,7 @@ impl User {
                 // The failure before ABOR is reported, not the missing reply to ABOR.
                 let is_abort = matches!(step, Step::Abort | Step::Resynchronize);
                 let failed = self.failed.take().filter(|_| is_abort);
-                let failure = failed.unwrap_or(Failure { step, why: Why::Timeout });
+                let failure = failed.unwrap_or(Failure { step, why: FailureReason::Timeout });
                 self.close(Some(failure), cx);
             }
         }
@@ -453,10 +464,10 @@ impl User {
     /// Records a command that got no answer, so that the next session does not send it.
     fn learn_silence(&mut self, step: Step, route: Route, is_ahead: bool) {
         match step {
-            Step::Passive | Step::Command if is_ahead => self.lessons.goes_in_step = true,
-            Step::Spare => self.lessons.goes_in_step = true,
-            Step::Features => self.lessons.avoids_features = true,
-            Step::Names => self.lessons.avoids_names = true,
+            Step::Passive | Step::Command if is_ahead => self.quirks.goes_in_step = true,
+            Step::Spare => self.quirks.goes_in_step = true,
+            Step::Features => self.quirks.avoids_features = true,
+            Step::Names => self.quirks.avoids_names = true,
             Step::Passive | Step::Port => self.avoid(route),
             _ => {}
         }
@@ -469,7 +480,7 @@ impl User {
         }
         self.is_closed = true;
         self.deadline = None;
-        let lost = Failure { step: Step::Command, why: Why::ControlLost };
+        let lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
         if let Some(job) = self.job.take() {
             if job.data != Data::None && !job.is_aborting {
                 self.give_up_data(&job);

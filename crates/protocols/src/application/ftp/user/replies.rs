@@ -25,7 +25,7 @@ impl User {
             {
                 self.finish(Ok(Done { reply, preliminary: None, wire_bytes: 0 }), cx);
             }
-            _ => self.fail(Why::Refused(reply), cx),
+            _ => self.fail(FailureReason::Refused(reply), cx),
         }
     }
 
@@ -79,7 +79,7 @@ impl User {
                 // cannot have succeeded without it.
                 let is_incoming = job.task.is_incoming() == Some(true);
                 if job.step == Step::Command && !is_incoming {
-                    return self.data_is_lost(Why::Malformed, cx);
+                    return self.data_is_lost(FailureReason::Malformed, cx);
                 }
                 job.step = Step::Data;
                 self.start_data();
@@ -88,7 +88,7 @@ impl User {
             Severity::Completion => cx.meter.count(Counter::FtpRepliesWrong),
             _ => {
                 self.discard();
-                self.fail(Why::Refused(reply), cx);
+                self.fail(FailureReason::Refused(reply), cx);
             }
         }
     }
@@ -109,15 +109,16 @@ impl User {
             return;
         }
         let Some(reply) = job.last.take() else { return };
-        let (expected, received) = (job.expected_bytes(), job.wire_bytes);
+        let expected = job.expected_bytes();
+        let received = job.wire_bytes;
         if let Some(expected_bytes) = expected.filter(|expected| received < *expected) {
             self.discard();
-            let why = Why::Short { expected_bytes, received_bytes: received };
+            let why = FailureReason::Short { expected_bytes, received_bytes: received };
             return self.fail(why, cx);
         }
         if let Some(expected_bytes) = job.restarted_bytes().filter(|left| received > *left) {
             self.discard();
-            let why = Why::Long { expected_bytes, received_bytes: received };
+            let why = FailureReason::Long { expected_bytes, received_bytes: received };
             if let Some(job) = &mut self.job {
                 job.step = Step::Restart;
             }
@@ -129,14 +130,14 @@ impl User {
 
     /// Fails the data of a transfer and waits for the outstanding replies, so that they are not
     /// taken for replies to the next task.
-    pub(super) fn data_is_lost(&mut self, why: Why, cx: &mut Cx<'_>) {
+    pub(super) fn data_is_lost(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
         let is_answered = job.last.is_some();
         // More bytes than the rest of the file: the server did not begin at the offset of REST.
         let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
-        let is_excess = why == Why::Data(DataFailure::Excess);
+        let is_excess = why == FailureReason::Data(DataFailure::Excess);
         let step = if is_restarted && is_excess { Step::Restart } else { Step::Data };
-        self.lessons.goes_in_step |= job.is_ahead;
+        self.quirks.goes_in_step |= job.is_ahead;
         self.discard();
         if is_answered {
             if let Some(job) = self.job.as_mut().filter(|_| step == Step::Restart) {
@@ -158,11 +159,11 @@ impl User {
         self.failed = Some(failed);
     }
 
-    /// Processes a reply after ABOR. There are one or two: of the transfer and of ABOR
-    /// (RFC 959 §4.1.3).
+    /// Processes a reply after ABOR. The server sends one or two replies: for the transfer and for
+    /// ABOR (RFC 959 §4.1.3).
     pub(super) fn aborted(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         let code = reply.code.number();
-        if self.spare == Spare::Asked && matches!(code, 227 | 229) {
+        if self.spare == SparePort::Asked && matches!(code, 227 | 229) {
             return self.spare_reply(&reply);
         }
         let Some(job) = &mut self.job else { return };
@@ -182,12 +183,12 @@ impl User {
         // an upload whose data connection the server closed, any negative reply gives the reason.
         let is_lost = self.failed.as_ref().is_some_and(|failed| {
             let is_upload = job.task.is_incoming() == Some(false);
-            is_upload && failed.why == Why::Data(DataFailure::ConnectionLost)
+            is_upload && failed.why == FailureReason::Data(DataFailure::ConnectionLost)
         });
         let is_negative = (400..600).contains(&code);
         let is_reason = is_lost && is_negative || code == 452 || (550..560).contains(&code);
         if let Some(failed) = self.failed.as_mut().filter(|_| is_reason) {
-            *failed = Failure { step: Step::Data, why: Why::Refused(reply.clone()) };
+            *failed = Failure { step: Step::Data, why: FailureReason::Refused(reply.clone()) };
         }
         job.last = Some(reply);
         self.deadline = Some(cx.now + ABORT_GRACE);
@@ -202,14 +203,15 @@ impl User {
     }
 
     fn end_of_abort(&mut self, cx: &mut Cx<'_>) {
-        let aborted = Failure { step: Step::Data, why: Why::Aborted };
+        let aborted = Failure { step: Step::Data, why: FailureReason::Aborted };
         let failure = self.failed.take().unwrap_or(aborted);
         self.finish(Err(failure), cx);
     }
 
-    pub(super) fn fail(&mut self, why: Why, cx: &mut Cx<'_>) {
+    pub(super) fn fail(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
-        let (step, data) = (job.step, job.data);
+        let step = job.step;
+        let data = job.data;
         if data != Data::None {
             self.discard();
         }
@@ -307,7 +309,8 @@ impl Features {
         }
     }
 
-    /// Returns whether there are no features, as with a server that does not know FEAT.
+    /// Returns whether the list of features is empty. It is empty for a server that does not know
+    /// FEAT.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -39,9 +39,11 @@ impl User {
             Task::MailFile(_) => (Representation::default(), 0, None),
             // RFC 1123 §4.1.2.7: the type of a listing is implied, but its mode and structure are
             // not.
-            Task::List(..) => (Representation { data_type: self.told.data_type, ..image }, 0, None),
+            Task::List(..) => {
+                (Representation { data_type: self.sent_representation.data_type, ..image }, 0, None)
+            }
             Task::Size(_) | Task::Hash(_) => {
-                if self.told.data_type != Type::Image {
+                if self.sent_representation.data_type != Type::Image {
                     steps.push_back(Step::Type);
                 }
                 steps.push_back(Step::Command);
@@ -56,11 +58,11 @@ impl User {
                 return steps;
             }
         };
-        let told = self.told;
+        let sent_representation = self.sent_representation;
         let changes = [
-            (Step::Type, told.data_type != representation.data_type),
-            (Step::Mode, told.mode != representation.mode),
-            (Step::Structure, told.structure != representation.structure),
+            (Step::Type, sent_representation.data_type != representation.data_type),
+            (Step::Mode, sent_representation.mode != representation.mode),
+            (Step::Structure, sent_representation.structure != representation.structure),
         ];
         steps.extend(changes.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
         if allocation.is_some() {
@@ -68,7 +70,7 @@ impl User {
         }
         match self.first_route() {
             Route::Epsv | Route::Pasv => {
-                if self.lessons.announces {
+                if self.quirks.announces {
                     steps.push_back(Step::Announce);
                 }
                 steps.push_back(Step::Passive);
@@ -83,13 +85,14 @@ impl User {
     }
 
     fn first_route(&self) -> Route {
-        let (is_v4, lessons) = (self.family() == Family::Ipv4, &self.lessons);
-        let active = if is_v4 && lessons.avoids_eprt { Route::Port } else { Route::Eprt };
+        let is_v4 = self.family() == Family::Ipv4;
+        let quirks = &self.quirks;
+        let active = if is_v4 && quirks.avoids_eprt { Route::Port } else { Route::Eprt };
         match self.settings.data_style {
             DataStyle::Active => active,
             DataStyle::PassiveOnly4 if is_v4 => Route::Pasv,
-            _ if is_v4 && lessons.avoids_epsv && !lessons.avoids_pasv => Route::Pasv,
-            _ if lessons.avoids_epsv && self.settings.may_listen => active,
+            _ if is_v4 && quirks.avoids_epsv && !quirks.avoids_pasv => Route::Pasv,
+            _ if quirks.avoids_epsv && self.settings.may_listen => active,
             _ => Route::Epsv,
         }
     }
@@ -97,14 +100,15 @@ impl User {
     /// Records that a route to a data connection failed, so that it is not tried again. When no
     /// route is left, all become available again.
     pub(super) fn avoid(&mut self, route: Route) {
-        let lessons = &mut self.lessons;
+        let quirks = &mut self.quirks;
         match route {
-            Route::Epsv => lessons.avoids_epsv = true,
-            Route::Pasv => lessons.avoids_pasv = true,
-            Route::Eprt => lessons.avoids_eprt = true,
+            Route::Epsv => quirks.avoids_epsv = true,
+            Route::Pasv => quirks.avoids_pasv = true,
+            Route::Eprt => quirks.avoids_eprt = true,
             Route::Port => {
-                (lessons.avoids_epsv, lessons.avoids_pasv) = (false, false);
-                lessons.avoids_eprt = false;
+                quirks.avoids_epsv = false;
+                quirks.avoids_pasv = false;
+                quirks.avoids_eprt = false;
             }
         }
     }
@@ -220,7 +224,8 @@ impl User {
         self.send(verb, &argument);
     }
 
-    /// Sends the command of a task, or with `before` another command that names it.
+    /// Sends the command of a task. `before` is text in front of the command: empty, or `PRET`,
+    /// which announces the command.
     pub(super) fn send_task(&mut self, before: &str) {
         let Some(job) = &self.job else { return };
         let bytes = |name: &Option<Name>| {
@@ -274,7 +279,8 @@ impl User {
         self.send(&[before.as_bytes(), verb.as_bytes(), space].concat(), &argument);
     }
 
-    /// Appends one command to the output. A name cannot end it, since it has neither CR nor LF.
+    /// Appends one command to the output. A name cannot end the command line, since it contains
+    /// neither CR nor LF.
     fn send(&mut self, verb: &[u8], argument: &[u8]) {
         for &byte in verb.iter().chain(argument) {
             self.output.push(byte);
@@ -294,7 +300,8 @@ impl User {
             None => format!("EPRT {}", write_eprt(address)),
         };
         // PORT follows if EPRT is refused.
-        (job.step, job.data) = (Step::Port, Data::Awaited);
+        job.step = Step::Port;
+        job.data = Data::Awaited;
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         self.send(text.as_bytes(), &[]);
     }
@@ -307,17 +314,18 @@ impl User {
             return;
         }
         let Some(job) = &mut self.job else {
-            if self.spare == Spare::Asked {
+            if self.spare == SparePort::Asked {
                 return self.spare_reply(&reply);
             }
             // An unsolicited reply. 421 announces the end of the session, which will follow.
             cx.meter.count(Counter::FtpRepliesWrong);
             return;
         };
-        let (step, severity) = (job.step, reply.severity());
+        let step = job.step;
+        let severity = reply.severity();
         if reply.code.number() == 421 {
             // RFC 959 §4.2: 421 may answer any command, and ends the session.
-            return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx);
+            return self.close(Some(Failure { step, why: FailureReason::Refused(reply) }), cx);
         }
         if severity == Severity::Preliminary && !matches!(step, Step::Command | Step::Data) {
             // RFC 959 §5.4: 120 before the greeting, and other replies that only request to wait.
@@ -343,24 +351,25 @@ impl User {
             Step::Announce => self.advance(cx),
             Step::Restart | Step::RenameFrom => match severity {
                 Severity::Intermediate => self.advance(cx),
-                _ => self.fail(Why::Refused(reply), cx),
+                _ => self.fail(FailureReason::Refused(reply), cx),
             },
             _ => self.login_reply(step, reply, cx),
         }
     }
 
     fn login_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
-        let (severity, settings) = (reply.severity(), &self.settings);
+        let severity = reply.severity();
+        let settings = &self.settings;
         let is_good = severity == Severity::Completion;
         let follows: &[Step] = match (step, severity) {
             (Step::Greeting, Severity::Completion) => match settings.tls {
                 TlsUse::IfOffered | TlsUse::Required => &[Step::Auth],
-                TlsUse::Implicit if self.lessons.logs_in_first => &[Step::Host],
+                TlsUse::Implicit if self.quirks.logs_in_first => &[Step::Host],
                 TlsUse::Implicit => &[Step::ProtectionSize],
                 TlsUse::Never => &[Step::Host],
             },
             // 334 is for mechanisms with further exchanges (RFC 2228 §3); TLS begins at 234.
-            (Step::Auth, _) if reply.code.number() == 234 => match self.lessons.logs_in_first {
+            (Step::Auth, _) if reply.code.number() == 234 => match self.quirks.logs_in_first {
                 true => &[Step::Tls, Step::Host],
                 false => &[Step::Tls, Step::ProtectionSize],
             },
@@ -376,7 +385,7 @@ impl User {
             (Step::ProtectionSize | Step::Protection, Severity::PermanentNegative)
                 if !self.is_accepted && matches!(reply.code.number(), 503 | 530) =>
             {
-                self.lessons.logs_in_first = true;
+                self.quirks.logs_in_first = true;
                 &[Step::Host]
             }
             // Without PBSZ and PROT data is sent in plaintext, which the settings must allow.
@@ -393,12 +402,12 @@ impl User {
             }
             (Step::User | Step::Password | Step::Account, Severity::Completion) => {
                 self.is_accepted = true;
-                let is_owed = self.is_tls && self.lessons.logs_in_first;
+                let is_owed = self.is_tls && self.quirks.logs_in_first;
                 if is_owed { &[Step::ProtectionSize] } else { self.behind_login() }
             }
             (Step::Features, _) => self.learn_features(&Features::of(&reply)),
             (Step::Names, _) => &[],
-            _ => return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx),
+            _ => return self.close(Some(Failure { step, why: FailureReason::Refused(reply) }), cx),
         };
         let no_host = self.settings.host.is_none();
         if let Some(job) = &mut self.job {
@@ -414,19 +423,19 @@ impl User {
     }
 
     fn behind_login(&self) -> &'static [Step] {
-        let asks = self.settings.asks_features && !self.lessons.avoids_features;
+        let asks = self.settings.asks_features && !self.quirks.avoids_features;
         if asks { &[Step::Features] } else { &[] }
     }
 
     fn learn_features(&mut self, features: &Features) -> &'static [Step] {
-        self.lessons.announces |= features.has("PRET");
-        let asks = features.has("UTF8") && !self.lessons.avoids_names;
+        self.quirks.announces |= features.has("PRET");
+        let asks = features.has("UTF8") && !self.quirks.avoids_names;
         if asks { &[Step::Names] } else { &[] }
     }
 
     fn parameter_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
         if reply.severity() != Severity::Completion {
-            return self.fail(Why::Refused(reply), cx);
+            return self.fail(FailureReason::Refused(reply), cx);
         }
         let representation = match self.job.as_ref().map(|job| &job.task) {
             Some(Task::Retrieve { representation, .. } | Task::Store { representation, .. }) => {
@@ -436,9 +445,9 @@ impl User {
             _ => Representation::IMAGE,
         };
         match step {
-            Step::Type => self.told.data_type = representation.data_type,
-            Step::Mode => self.told.mode = representation.mode,
-            _ => self.told.structure = representation.structure,
+            Step::Type => self.sent_representation.data_type = representation.data_type,
+            Step::Mode => self.sent_representation.mode = representation.mode,
+            _ => self.sent_representation.structure = representation.structure,
         }
         self.advance(cx);
     }
@@ -451,7 +460,7 @@ impl User {
             }
             _ => {
                 self.events.push_back(UserEvent::CloseData);
-                self.fail(Why::Refused(reply), cx);
+                self.fail(FailureReason::Refused(reply), cx);
             }
         }
     }
@@ -465,13 +474,13 @@ impl User {
         job.data = Data::None;
         let may_listen = self.settings.may_listen;
         let (route, step) = match route {
-            Route::Epsv if is_v4 && !self.lessons.avoids_pasv => (Route::Pasv, Step::Passive),
+            Route::Epsv if is_v4 && !self.quirks.avoids_pasv => (Route::Pasv, Step::Passive),
             Route::Epsv | Route::Pasv if may_listen => (Route::Eprt, Step::Listen),
             Route::Eprt if is_v4 => (Route::Port, Step::Listen),
             Route::Epsv | Route::Pasv | Route::Eprt | Route::Port => {
                 // The next attempt may use all routes again.
                 self.avoid(Route::Port);
-                return self.fail(Why::NoDataConnection, cx);
+                return self.fail(FailureReason::NoDataConnection, cx);
             }
         };
         job.route = route;

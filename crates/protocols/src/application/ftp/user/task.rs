@@ -43,7 +43,7 @@ pub enum DataStyle {
 
 /// Quirks of a server that a session detected, for use by the next session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lessons {
+pub struct ServerQuirks {
     /// EPSV is refused or not answered, or its ports do not respond.
     pub avoids_epsv: bool,
     /// PASV is refused or not answered, or its ports do not respond.
@@ -94,7 +94,7 @@ pub struct UserSettings {
     /// Time without data on a data connection.
     pub stall_timeout: Duration,
     /// Quirks that earlier sessions detected.
-    pub lessons: Lessons,
+    pub quirks: ServerQuirks,
 }
 
 impl UserSettings {
@@ -114,7 +114,7 @@ impl UserSettings {
             reply_timeout: Duration::from_secs(60),
             data_connect_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(60),
-            lessons: Lessons::default(),
+            quirks: ServerQuirks::default(),
         }
     }
 }
@@ -167,8 +167,8 @@ pub enum Task {
         representation: Representation,
         /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// Size for ALLO, whose reply is not waited for: only for servers that accept commands
-        /// before the reply to the previous one.
+        /// Size for ALLO. The engine does not wait for the reply to ALLO, so a size may only be
+        /// given for servers that accept commands before the reply to the previous command.
         allocation_bytes: Option<u64>,
     },
     /// LIST, NLST, MLSD.
@@ -285,7 +285,7 @@ pub enum Step {
     RenameFrom,
     /// The command of the task itself.
     Command,
-    /// The data connection, or the reply after it.
+    /// The transfer of the data, and the wait for the final reply.
     Data,
     /// ABOR.
     Abort,
@@ -343,7 +343,7 @@ pub enum DataFailure {
 
 /// Reason why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum FailureReason {
     /// The server sent a negative reply.
     Refused(Reply),
     /// A reply was not valid for the command.
@@ -384,19 +384,19 @@ pub struct Failure {
     /// Step that failed.
     pub step: Step,
     /// Reason.
-    pub why: Why,
+    pub why: FailureReason,
 }
 
 impl Failure {
     /// Returns whether a retry may succeed a little later.
     ///
-    /// A code of 4yz indicates that (RFC 959 §4.2), with two exceptions: a server without disk
-    /// space (452) is unlikely to have any soon, and some servers send 450 for a missing file. A
-    /// refused login is transient if its text reports too many users.
+    /// A code of 4yz indicates a transient failure (RFC 959 §4.2), with two exceptions: a server
+    /// without disk space (452) is unlikely to free space soon, and some servers send 450 for a
+    /// missing file. A refused login is transient if its text reports too many users.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.why {
-            Why::Refused(reply) => {
+            FailureReason::Refused(reply) => {
                 let is_door = matches!(self.step, Step::Greeting | Step::User | Step::Password);
                 let is_full = is_door && reply.tells_of_a_crowd();
                 let is_for_now = match reply.code.number() {
@@ -406,21 +406,30 @@ impl Failure {
                 };
                 is_full || is_for_now
             }
-            Why::Timeout | Why::NoDataConnection | Why::ControlLost | Why::Short { .. } => true,
-            Why::Data(failure) => !matches!(failure, DataFailure::File | DataFailure::Excess),
-            Why::Malformed | Why::NotReply(_) | Why::Aborted | Why::Tls | Why::Long { .. } => false,
+            FailureReason::Timeout
+            | FailureReason::NoDataConnection
+            | FailureReason::ControlLost
+            | FailureReason::Short { .. } => true,
+            FailureReason::Data(failure) => {
+                !matches!(failure, DataFailure::File | DataFailure::Excess)
+            }
+            FailureReason::Malformed
+            | FailureReason::NotReply(_)
+            | FailureReason::Aborted
+            | FailureReason::Tls
+            | FailureReason::Long { .. } => false,
         }
     }
 }
 
 impl Reply {
-    /// Returns whether a login is refused because of too many users, whatever its code is.
+    /// Returns whether the text of the reply refuses a login because of too many users.
     fn tells_of_a_crowd(&self) -> bool {
         self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
     }
 
-    /// Returns whether the server has no disk space: 452, or another code whose text indicates
-    /// this.
+    /// Returns whether the server has no disk space: code 452, or another code with a text about a
+    /// lack of disk space.
     #[must_use]
     pub fn tells_of_no_room(&self) -> bool {
         let words: [&[u8]; 5] =
@@ -429,16 +438,16 @@ impl Reply {
         self.code.number() == 452 || is_of_files && self.has_any(&words)
     }
 
-    /// Returns whether the reply reports that a file does not exist, or that there are none, for
-    /// which some servers use 450.
+    /// Returns whether the reply reports a missing file or an empty directory. Some servers use
+    /// code 450 for these replies.
     #[must_use]
     pub fn tells_of_nothing(&self) -> bool {
         let is_of_files = matches!(self.code.number(), 450 | 550);
         is_of_files && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
     }
 
-    /// Returns whether the reply reports an empty directory, which some servers do instead of
-    /// sending an empty listing.
+    /// Returns whether the reply reports an empty directory. Some servers send such a reply instead
+    /// of an empty listing.
     #[must_use]
     pub fn tells_of_no_files(&self) -> bool {
         matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
@@ -458,9 +467,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.step)?;
         match &self.why {
-            Why::Refused(reply) => write!(f, "the server said {reply}"),
-            Why::Malformed => f.write_str("the reply could not be understood"),
-            Why::NotReply(line) => {
+            FailureReason::Refused(reply) => write!(f, "the server said {reply}"),
+            FailureReason::Malformed => f.write_str("the reply is invalid"),
+            FailureReason::NotReply(line) => {
                 write!(f, "not an FTP reply: \"{}\"", line.escape_ascii())?;
                 match line.as_slice() {
                     [b'S', b'S', b'H', b'-', ..] => f.write_str(" (an SSH server)"),
@@ -468,22 +477,30 @@ impl fmt::Display for Failure {
                     _ => Ok(()),
                 }
             }
-            Why::Timeout => f.write_str("nothing came in time"),
-            Why::NoDataConnection => f.write_str("no data connection came about"),
-            Why::Data(DataFailure::ConnectionLost) => f.write_str("the data connection was lost"),
-            Why::Data(DataFailure::Tls) => f.write_str("TLS failed on the data connection"),
-            Why::Data(DataFailure::Malformed) => f.write_str("the data could not be understood"),
-            Why::Data(DataFailure::File) => f.write_str("our own file failed"),
-            Why::Data(DataFailure::Excess) => f.write_str("more data came than was announced"),
-            Why::Short { expected_bytes, received_bytes } => {
-                write!(f, "{received_bytes} bytes came instead of {expected_bytes}")
+            FailureReason::Timeout => f.write_str("nothing came in time"),
+            FailureReason::NoDataConnection => f.write_str("no data connection was established"),
+            FailureReason::Data(DataFailure::ConnectionLost) => {
+                f.write_str("the data connection was lost")
             }
-            Why::Long { expected_bytes, received_bytes } => {
-                write!(f, "{received_bytes} bytes came where {expected_bytes} were left")
+            FailureReason::Data(DataFailure::Tls) => {
+                f.write_str("TLS failed on the data connection")
             }
-            Why::Aborted => f.write_str("aborted"),
-            Why::ControlLost => f.write_str("the control connection was lost"),
-            Why::Tls => f.write_str("TLS could not be made"),
+            FailureReason::Data(DataFailure::Malformed) => {
+                f.write_str("the received data is malformed")
+            }
+            FailureReason::Data(DataFailure::File) => f.write_str("local file access failed"),
+            FailureReason::Data(DataFailure::Excess) => {
+                f.write_str("more data arrived than was announced or allowed")
+            }
+            FailureReason::Short { expected_bytes, received_bytes } => {
+                write!(f, "{received_bytes} bytes arrived instead of {expected_bytes}")
+            }
+            FailureReason::Long { expected_bytes, received_bytes } => {
+                write!(f, "{received_bytes} bytes arrived instead of the last {expected_bytes}")
+            }
+            FailureReason::Aborted => f.write_str("aborted"),
+            FailureReason::ControlLost => f.write_str("the control connection was lost"),
+            FailureReason::Tls => f.write_str("TLS could not be established"),
         }
     }
 }
@@ -513,7 +530,7 @@ pub enum UserEvent {
     /// [`User::data_connected`](super::User::data_connected) or
     /// [`User::data_failed`](super::User::data_failed).
     ConnectData(SocketAddr),
-    /// Listen for one data connection from that host: answer with
+    /// Listen for one data connection from the host of the control connection: answer with
     /// [`User::listening`](super::User::listening).
     ListenData(Family),
     /// Transfer the data of a task, with or without TLS: answer with
@@ -523,17 +540,18 @@ pub enum UserEvent {
     CloseData,
     /// The received file is invalid or incomplete.
     Discard(TaskId),
-    /// A restart marker that this end sent has been stored by the server: REST with the server's
-    /// marker resumes there (110).
+    /// The server has stored the data up to a restart marker that this end sent (reply 110). REST
+    /// with the server's marker resumes the transfer at that position.
     MarkerReached {
         /// Marker of the local end.
         ours: u64,
         /// Marker of the server.
         theirs: u64,
     },
-    /// A task has ended. `Ok` only if the reply is positive and the data ended in order.
+    /// A task has ended. `Ok` only if the reply is positive and the data ended with an orderly
+    /// close.
     Finished(TaskId, Result<Done, Failure>),
-    /// The session has ended; the failure is the reason if the owner did not request it.
+    /// The session has ended. The failure is the reason if the owner did not request the end.
     Closed(Option<Failure>),
 }
 
@@ -545,7 +563,7 @@ mod tests {
 
     fn may_pass(code: u16, text: &str) -> bool {
         let reply = Reply { code: Code::new(code).unwrap(), lines: vec![text.as_bytes().to_vec()] };
-        Failure { step: Step::Command, why: Why::Refused(reply) }.is_transient()
+        Failure { step: Step::Command, why: FailureReason::Refused(reply) }.is_transient()
     }
 
     #[test]
@@ -559,7 +577,8 @@ mod tests {
     #[test]
     fn a_line_that_is_no_reply_is_quoted_with_what_it_is_of() {
         let text = |line: &[u8]| {
-            let failure = Failure { step: Step::Greeting, why: Why::NotReply(line.to_vec()) };
+            let failure =
+                Failure { step: Step::Greeting, why: FailureReason::NotReply(line.to_vec()) };
             alloc::format!("{failure}")
         };
         assert_eq!(
@@ -579,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_by_450_is_not_asked_for_again() {
+    fn a_file_missing_by_reply_450_is_not_requested_again() {
         assert!(may_pass(450, "Busy") && !may_pass(450, "No files found"));
     }
 }

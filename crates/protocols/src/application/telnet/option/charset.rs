@@ -1,9 +1,9 @@
 //! CHARSET (RFC 2066): the character set of the data.
 //!
 //! The side that performs the option sends REQUEST with the names that it supports, the most
-//! preferred first. The other side answers ACCEPTED with one of them, or REJECTED. The first byte
-//! after REQUEST is the separator between the names. If both sides send a REQUEST at the same time,
-//! the server rejects the user's and the user answers the server's. A REQUEST may offer a
+//! preferred first. The other side answers ACCEPTED with one of these names, or REJECTED. The first
+//! byte after REQUEST is the separator between the names. If both sides send a REQUEST at the same
+//! time, the server rejects the user's and the user answers the server's. A REQUEST may offer a
 //! translation table; this implementation never accepts one. The agreed character set applies to
 //! both directions, and BINARY should be enabled.
 
@@ -111,7 +111,8 @@ impl Charsets {
         Self { ours, is_server, is_awaited: false }
     }
 
-    /// Returns the content of a REQUEST for the supported names, unless one is outstanding.
+    /// Returns the content of a REQUEST for the supported names, or `None` if a REQUEST is
+    /// outstanding.
     pub(in crate::application::telnet) fn request(&mut self) -> Option<Vec<u8>> {
         if self.is_awaited || self.ours.is_empty() {
             return None;
@@ -153,13 +154,13 @@ impl Charsets {
 
     /// Accepts the first requested name that is supported.
     fn choose(&self, theirs: &[Vec<u8>]) -> Reply {
-        let both = theirs.iter().find_map(|his| self.find(his).map(|ours| (his, ours)));
-        let Some((his, ours)) = both else {
+        let both = theirs.iter().find_map(|remote| self.find(remote).map(|ours| (remote, ours)));
+        let Some((remote, ours)) = both else {
             let event = Event::Charset(CharsetOutcome::RejectedByUs);
             return (Some(Vec::from([REJECTED])), Some(event));
         };
         let mut content = Vec::from([ACCEPTED]);
-        content.extend_from_slice(his);
+        content.extend_from_slice(remote);
         (Some(content), Some(Event::Charset(CharsetOutcome::Accepted(ours))))
     }
 
@@ -177,7 +178,7 @@ mod tests {
         Charsets::new(&["UTF-8".into(), "CP437".into()], is_server)
     }
 
-    fn hear(charsets: &mut Charsets, content: &[u8]) -> Option<Reply> {
+    fn receive(charsets: &mut Charsets, content: &[u8]) -> Option<Reply> {
         charsets.receive(&Message::parse(content)?)
     }
 
@@ -195,45 +196,50 @@ mod tests {
 
         #[test]
         fn any_bytes_get_one_short_answer(content in prop::collection::vec(any::<u8>(), 0..300)) {
-            if let Some((Some(answer), _)) = hear(&mut charsets(false), &content) {
+            if let Some((Some(answer), _)) = receive(&mut charsets(false), &content) {
                 prop_assert!(answer.len() <= 1 + NAME_MAX_BYTES);
             }
         }
     }
 
     #[test]
-    fn the_first_of_his_names_that_is_ours_is_accepted_as_he_spells_it() {
-        let reply = hear(&mut charsets(false), b"\x01 KOI8-R cp437 UTF-8").unwrap();
+    fn the_first_common_charset_is_accepted_as_the_peer_spells_it() {
+        let reply = receive(&mut charsets(false), b"\x01 KOI8-R cp437 UTF-8").unwrap();
         assert_eq!(reply, (Some(b"\x02cp437".to_vec()), Some(accepted("CP437"))));
     }
 
     #[test]
     fn tables_are_refused_and_the_names_behind_them_are_read() {
-        let reply = hear(&mut charsets(false), b"\x01[TTABLE]\x01;KOI8-R;utf-8").unwrap();
+        let reply = receive(&mut charsets(false), b"\x01[TTABLE]\x01;KOI8-R;utf-8").unwrap();
         assert_eq!(reply, (Some(b"\x02utf-8".to_vec()), Some(accepted("UTF-8"))));
-        let reply = hear(&mut charsets(false), b"\x04\x01;a;\x08\0\0\x02b").unwrap();
+        let reply = receive(&mut charsets(false), b"\x04\x01;a;\x08\0\0\x02b").unwrap();
         assert_eq!(reply, (Some([TTABLE_REJECTED].to_vec()), None));
     }
 
     #[test]
     fn requests_that_cross_are_settled_as_the_server_asked() {
-        let (mut user, mut server) = (charsets(false), charsets(true));
-        let (asked_by_user, asked) = (user.request().unwrap(), server.request().unwrap());
-        let to_user = hear(&mut server, &asked_by_user).unwrap();
+        let mut user = charsets(false);
+        let mut server = charsets(true);
+        let asked_by_user = user.request().unwrap();
+        let asked = server.request().unwrap();
+        let to_user = receive(&mut server, &asked_by_user).unwrap();
         assert_eq!(to_user, (Some([REJECTED].to_vec()), None));
-        let to_server = hear(&mut user, &asked).unwrap();
+        let to_server = receive(&mut user, &asked).unwrap();
         assert_eq!(to_server.1, Some(accepted("UTF-8")));
-        assert_eq!(hear(&mut server, &to_server.0.unwrap()), Some((None, Some(accepted("UTF-8")))));
+        assert_eq!(
+            receive(&mut server, &to_server.0.unwrap()),
+            Some((None, Some(accepted("UTF-8"))))
+        );
         let rejected = Event::Charset(CharsetOutcome::RejectedByHim);
-        assert_eq!(hear(&mut user, &to_user.0.unwrap()), Some((None, Some(rejected))));
+        assert_eq!(receive(&mut user, &to_user.0.unwrap()), Some((None, Some(rejected))));
     }
 
     #[test]
-    fn what_was_not_asked_for_cannot_be_accepted() {
+    fn an_unrequested_option_cannot_be_accepted() {
         let mut user = charsets(false);
-        assert_eq!(hear(&mut user, b"\x02UTF-8"), None);
+        assert_eq!(receive(&mut user, b"\x02UTF-8"), None);
         user.request();
-        assert_eq!(hear(&mut user, b"\x02KOI8-R"), None);
+        assert_eq!(receive(&mut user, b"\x02KOI8-R"), None);
         assert_eq!(user.request(), None);
     }
 }

@@ -3,9 +3,9 @@
 //! The user (the access client of the RFC) performs the option. It sends commands for rate, data
 //! bits, parity, stop bits, flow control, DTR, RTS and BREAK. The server answers each command with
 //! a code that is 100 higher and the value now in effect; a value that differs from the requested
-//! one is a refusal. A value of 0 asks for the current value. The server reports changes of the
-//! line and of the modem signals as far as the user's masks allow, and either end can ask the other
-//! to suspend data. The data should be sent as BINARY, which is negotiated separately.
+//! one is a refusal. A value of 0 asks for the current value. The server reports the changes of the
+//! line and of the modem signals that the user's masks select, and either end can ask the other to
+//! suspend data. The data should be sent as BINARY, which is negotiated separately.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -24,9 +24,10 @@ const AWAITED_MAX: usize = 32;
 /// A command to a serial port, an answer to one, or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComPortCommand {
-    /// Signature of the sender in printable ASCII. An empty one requests the peer's.
+    /// Signature of the sender in printable ASCII. An empty string requests the signature of the
+    /// peer.
     Signature(String),
-    /// Bit rate in bits per second; 0 asks for it.
+    /// Bit rate in bits per second; 0 asks for the current value.
     BaudRate(u32),
     /// Data bits, 5 to 8; 0 asks for the current value.
     DataSize(u8),
@@ -155,7 +156,7 @@ impl ComPortCommand {
             (9, []) => Self::Resume,
             (10, &[mask]) => Self::LineStateMask(mask),
             (11, &[mask]) => Self::ModemStateMask(mask),
-            (12, &[what @ 1..=3]) => Self::Purge(what),
+            (12, &[buffers @ 1..=3]) => Self::Purge(buffers),
             _ => return None,
         })
     }
@@ -200,7 +201,7 @@ impl ComPortCommand {
         }
     }
 
-    /// Returns whether it is a query that sets nothing.
+    /// Returns whether the command is a query that sets nothing.
     fn is_question(&self) -> bool {
         match self {
             Self::Signature(text) => text.is_empty(),
@@ -247,7 +248,7 @@ impl fmt::Display for ComPortCommand {
             Self::Resume => f.write_str("FLOWCONTROL-RESUME"),
             Self::LineStateMask(mask) => write!(f, "SET-LINESTATE-MASK {mask:#04x}"),
             Self::ModemStateMask(mask) => write!(f, "SET-MODEMSTATE-MASK {mask:#04x}"),
-            Self::Purge(what) => write!(f, "PURGE-DATA {what}"),
+            Self::Purge(buffers) => write!(f, "PURGE-DATA {buffers}"),
         }
     }
 }
@@ -279,7 +280,7 @@ impl ComPort {
 
     /// Registers a command that is sent to the peer. Returns its content, or `None` if too many
     /// commands are unanswered.
-    pub(in crate::application::telnet) fn say(
+    pub(in crate::application::telnet) fn request(
         &mut self,
         command: &ComPortCommand,
     ) -> Option<Vec<u8>> {
@@ -336,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(code in 0..=112_u8, value in prop::collection::vec(any::<u8>(), 0..5)) {
+        fn parsed_values_are_written_back_equal(code in 0..=112_u8, value in prop::collection::vec(any::<u8>(), 0..5)) {
             let content = [&[code][..], &value].concat();
             if let Some(message) = Message::parse(&content) {
                 let is_text = matches!(message.command, ComPortCommand::Signature(_));
@@ -350,7 +351,7 @@ mod tests {
         }
     }
 
-    fn hear(end: &mut ComPort, content: &[u8]) -> Option<ComPortEvent> {
+    fn receive(end: &mut ComPort, content: &[u8]) -> Option<ComPortEvent> {
         end.receive(Message::parse(content)?)
     }
 
@@ -358,44 +359,45 @@ mod tests {
     fn a_setting_that_comes_back_otherwise_was_refused() {
         let mut user = ComPort::new(true);
         let asked = ComPortCommand::BaudRate(115_200);
-        assert_eq!(user.say(&asked).unwrap(), [1, 0, 1, 0xc2, 0]);
+        assert_eq!(user.request(&asked).unwrap(), [1, 0, 1, 0xc2, 0]);
         let holds = ComPortCommand::BaudRate(9600);
         let refused = ComPortEvent::Refused { asked, holds: holds.clone() };
-        assert_eq!(hear(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refused));
-        user.say(&ComPortCommand::BaudRate(0));
+        assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refused));
+        user.request(&ComPortCommand::BaudRate(0));
         let answer = Some(ComPortEvent::Answer(holds));
-        assert_eq!(hear(&mut user, &[101, 0, 0, 0x25, 0x80]), answer);
+        assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), answer);
     }
 
     #[test]
     fn a_setting_that_a_later_one_has_overtaken_was_not_refused() {
         let mut user = ComPort::new(true);
-        let (first, second) = (ComPortCommand::DataSize(7), ComPortCommand::DataSize(8));
-        user.say(&first);
-        user.say(&second);
+        let first = ComPortCommand::DataSize(7);
+        let second = ComPortCommand::DataSize(8);
+        user.request(&first);
+        user.request(&second);
         let answer = Some(ComPortEvent::Answer(second));
-        assert_eq!(hear(&mut user, &[102, 8]), answer);
-        assert_eq!(hear(&mut user, &[102, 8]), answer);
+        assert_eq!(receive(&mut user, &[102, 8]), answer);
+        assert_eq!(receive(&mut user, &[102, 8]), answer);
     }
 
     #[test]
     fn answers_about_one_wire_are_not_taken_for_another() {
         let mut user = ComPort::new(true);
-        user.say(&ComPortCommand::Control(Control::DTR_ON));
-        user.say(&ComPortCommand::Control(Control::RTS_OFF));
+        user.request(&ComPortCommand::Control(Control::DTR_ON));
+        user.request(&ComPortCommand::Control(Control::RTS_OFF));
         let rts = ComPortEvent::Answer(ComPortCommand::Control(Control::RTS_OFF));
-        assert_eq!(hear(&mut user, &[105, 12]), Some(rts));
+        assert_eq!(receive(&mut user, &[105, 12]), Some(rts));
         let asked = ComPortCommand::Control(Control::DTR_ON);
         let holds = ComPortCommand::Control(Control::DTR_OFF);
-        assert_eq!(hear(&mut user, &[105, 9]), Some(ComPortEvent::Refused { asked, holds }));
+        assert_eq!(receive(&mut user, &[105, 9]), Some(ComPortEvent::Refused { asked, holds }));
     }
 
     #[test]
     fn each_end_hears_only_what_is_the_others_to_say() {
-        assert_eq!(hear(&mut ComPort::new(true), &[2, 8]), None);
-        assert_eq!(hear(&mut ComPort::new(false), &[102, 8]), None);
+        assert_eq!(receive(&mut ComPort::new(true), &[2, 8]), None);
+        assert_eq!(receive(&mut ComPort::new(false), &[102, 8]), None);
         let event = ComPortEvent::Command(ComPortCommand::DataSize(8));
-        assert_eq!(hear(&mut ComPort::new(false), &[2, 8]), Some(event));
+        assert_eq!(receive(&mut ComPort::new(false), &[2, 8]), Some(event));
     }
 
     #[test]
@@ -403,17 +405,17 @@ mod tests {
         for (mut end, suspend, resume) in
             [(ComPort::new(true), 108, 109), (ComPort::new(false), 8, 9)]
         {
-            assert_eq!(hear(&mut end, &[suspend]), Some(ComPortEvent::Suspended(true)));
+            assert_eq!(receive(&mut end, &[suspend]), Some(ComPortEvent::Suspended(true)));
             assert!(end.is_suspended());
-            assert_eq!(hear(&mut end, &[resume]), Some(ComPortEvent::Suspended(false)));
+            assert_eq!(receive(&mut end, &[resume]), Some(ComPortEvent::Suspended(false)));
             assert!(!end.is_suspended());
         }
     }
 
     #[test]
-    fn commands_that_nobody_answers_have_a_limit() {
+    fn unanswered_commands_have_a_limit() {
         let mut user = ComPort::new(true);
-        let said = (0..100).filter(|_| user.say(&ComPortCommand::Purge(1)).is_some());
-        assert_eq!(said.count(), AWAITED_MAX);
+        let accepted = (0..100).filter(|_| user.request(&ComPortCommand::Purge(1)).is_some());
+        assert_eq!(accepted.count(), AWAITED_MAX);
     }
 }

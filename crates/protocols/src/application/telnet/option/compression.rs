@@ -6,8 +6,9 @@
 //! gzip (RFC 1952) and raw deflate (RFC 1951) occur in practice and are recognized by their first
 //! bytes. After the end of the stream the data is uncompressed again.
 //!
-//! Compression is not part of [`Telnet`](crate::application::telnet::Telnet): it is applied before
-//! it on input and after it on output.
+//! Compression is not part of [`Telnet`](crate::application::telnet::Telnet). The caller
+//! decompresses the input before the Telnet engine processes it, and compresses the output of the
+//! engine.
 //!
 //! ```text
 //! in:   while input is not empty
@@ -29,7 +30,7 @@ use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compr
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// Maximum expansion factor (our choice). Text of a session has about 5.
+/// Maximum expansion factor (our choice). The text of a session has a factor of about 5.
 const EXPANSION_MAX: u64 = 100;
 
 /// Number of output bytes allowed at any expansion factor (our choice), for blank screens at the
@@ -150,7 +151,7 @@ impl Decompressor {
         }
     }
 
-    /// Collects bytes until the format of the stream is known. Returns whether it is.
+    /// Collects bytes until the format of the stream is known. Returns whether the format is known.
     fn begin(&mut self, input: &mut &[u8]) -> Result<bool, DecompressError> {
         let State::Beginning(head) = &mut self.state else { return Ok(true) };
         while let Some((&byte, rest)) = input.split_first() {
@@ -295,12 +296,15 @@ mod tests {
     fn inflated<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<u8>, Vec<u8>), DecompressError> {
-        let (mut lab, mut decompressor) = (TestContext::default(), Decompressor::default());
-        let (mut out, mut plain, mut buffer) = (Vec::new(), Vec::new(), [0; 64]);
+        let mut context = TestContext::default();
+        let mut decompressor = Decompressor::default();
+        let mut out = Vec::new();
+        let mut plain = Vec::new();
+        let mut buffer = [0; 64];
         decompressor.start();
         for mut piece in pieces {
             while decompressor.is_on() {
-                let written = decompressor.inflate(&mut piece, &mut buffer, &mut lab.cx())?;
+                let written = decompressor.inflate(&mut piece, &mut buffer, &mut context.cx())?;
                 out.extend_from_slice(&buffer[..written]);
                 if piece.is_empty() && written < buffer.len() {
                     break;
@@ -318,11 +322,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_compressed_in_pieces_is_inflated_in_others(
+        fn data_compressed_in_pieces_is_inflated_in_other_pieces(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
             cut in 1..40_usize
         ) {
-            let (mut compressor, mut wire) = (Compressor::default(), Vec::new());
+            let mut compressor = Compressor::default();
+            let mut wire = Vec::new();
             for piece in &pieces {
                 compressor.compress(piece, &mut wire);
             }
@@ -332,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn all_three_kinds_are_told_apart_cut_anywhere(text in "[ -~]{0,200}", cut in 1..20_usize) {
+        fn all_three_kinds_are_distinguished_cut_anywhere(text in "[ -~]{0,200}", cut in 1..20_usize) {
             let text = text.as_bytes();
             let streams = [
                 compress_to_vec_zlib(text, 6),
@@ -354,7 +359,8 @@ mod tests {
 
     #[test]
     fn each_piece_can_be_read_before_the_next_is_sent() {
-        let (mut compressor, mut wire) = (Compressor::default(), Vec::new());
+        let mut compressor = Compressor::default();
+        let mut wire = Vec::new();
         compressor.compress(b"login: ", &mut wire);
         assert_eq!(inflated([&wire[..]]), Ok((b"login: ".to_vec(), vec![])));
     }
@@ -369,13 +375,14 @@ mod tests {
 
     #[test]
     fn a_broken_stream_is_refused_once_and_for_all() {
-        let (mut lab, mut decompressor) = (TestContext::default(), Decompressor::default());
+        let mut context = TestContext::default();
+        let mut decompressor = Decompressor::default();
         decompressor.start();
         for _ in 0..2 {
             let mut input = &b"\x78\x9c\xff\xff\xff\xff"[..];
-            let result = decompressor.inflate(&mut input, &mut [0; 64], &mut lab.cx());
+            let result = decompressor.inflate(&mut input, &mut [0; 64], &mut context.cx());
             assert_eq!(result, Err(DecompressError::Corrupt));
         }
-        assert_eq!(lab.counted(Counter::TelnetCompressedRefused), 1);
+        assert_eq!(context.counted(Counter::TelnetCompressedRefused), 1);
     }
 }

@@ -11,7 +11,8 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// Maximum length of a location in bytes (our choice): a name of 255 bytes, and the numbers.
+/// Maximum length of a location in bytes (our choice): a host name of 255 bytes, and the display
+/// and screen numbers.
 const LOCATION_MAX_BYTES: usize = 264;
 
 /// A subnegotiation of X-DISPLAY-LOCATION.

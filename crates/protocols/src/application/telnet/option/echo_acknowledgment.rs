@@ -2,11 +2,11 @@
 //! reflects.
 //!
 //! On a path with a round trip of 300 ms, a client may display a predicted echo if wrong
-//! predictions are soon removed. To do so it must know whether a character that is not on the
-//! screen is still in flight or will never be echoed. TIMING-MARK reports that Telnet has read the
-//! character, not how the program has processed it. The server therefore counts the bytes of data
-//! that it has passed to the program, and [`SETTLING`] later, by which time a program that echoes
-//! has echoed, it sends
+//! predictions are soon removed. To remove them, the client must know whether a character that is
+//! not on the screen is still in flight or will never be echoed. TIMING-MARK reports that Telnet
+//! has read the character, not how the program has processed it. The server therefore counts the
+//! bytes of data that it has passed to the program, and [`SETTLING`] later, by which time a program
+//! that echoes has echoed, it sends
 //!
 //! ```text
 //! IAC SB 221 <count, 8 bytes, most significant first> IAC SE
@@ -24,14 +24,16 @@ use alloc::collections::VecDeque;
 /// Time that a program has to echo before its silence is final (our choice, and mosh's).
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// Maximum number of pending counts (our choice). Further ones are merged and sent a little later.
+/// Maximum number of pending counts (our choice). Further counts are merged and sent a little
+/// later.
 const WAITING_MAX: usize = 64;
 
 pub(super) fn parse(content: &[u8]) -> Option<u64> {
     content.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// Data that a server has passed to the program, and the part of it that is not acknowledged.
+/// Amount of data that a server has passed to the program, and the part of this data that is not
+/// acknowledged.
 #[derive(Debug, Default)]
 pub(in crate::application::telnet) struct Acknowledger {
     is_on: bool,
@@ -49,11 +51,11 @@ impl Acknowledger {
     pub(in crate::application::telnet) fn hand(&mut self, count: usize, now: Instant) {
         self.handed += count as u64;
         if self.is_on {
-            self.owe(now);
+            self.schedule(now);
         }
     }
 
-    fn owe(&mut self, now: Instant) {
+    fn schedule(&mut self, now: Instant) {
         let due = now + SETTLING;
         let is_full = self.waiting.len() >= WAITING_MAX;
         match self.waiting.back_mut() {

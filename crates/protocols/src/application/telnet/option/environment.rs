@@ -7,10 +7,10 @@
 //!
 //! This option has caused many vulnerabilities. Clients have disclosed their whole environment to
 //! any server; servers have copied received variables into the environment of a privileged program,
-//! or into its arguments. This user therefore sends only variables of an explicit list, and repeats
-//! other names without a value. The server requests the names of a list, by name, and discards
-//! variables with other names. Some servers and users have only 256 bytes for a subnegotiation, so
-//! requests are split accordingly.
+//! or into its arguments. A user of this implementation therefore sends only variables of an
+//! explicit list, and repeats other names without a value. The server requests the names of a list,
+//! by name, and discards variables with other names. Some servers and users have only 256 bytes for
+//! a subnegotiation, so requests are split accordingly.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -166,10 +166,10 @@ fn variables(list: &[u8]) -> Option<Vec<Variable>> {
 
 /// The variables that a user may send.
 #[derive(Debug)]
-pub(in crate::application::telnet) struct Told(Vec<EnvironmentVariable>);
+pub(in crate::application::telnet) struct OfferedVariables(Vec<EnvironmentVariable>);
 
-impl Told {
-    /// Creates the list from the allowed variables; those that cannot be sent unchanged are
+impl OfferedVariables {
+    /// Creates the list from the allowed variables. Variables that cannot be sent unchanged are
     /// omitted.
     pub(in crate::application::telnet) fn new(allowed: &[EnvironmentVariable]) -> Self {
         let is_told = |variable: &&EnvironmentVariable| {
@@ -182,18 +182,18 @@ impl Told {
     /// Returns the content of the answer to a SEND.
     pub(in crate::application::telnet) fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
         let mut content = Vec::from([IS]);
-        let mut told: Vec<&[u8]> = Vec::new();
+        let mut offered: Vec<&[u8]> = Vec::new();
         let all = [Wanted::AllWellKnown, Wanted::AllOthers];
         // RFC 1572: SEND without a list requests everything.
         let wanted = if wanted.is_empty() { &all } else { wanted };
         for wanted in wanted {
             match wanted {
-                Wanted::AllWellKnown => self.put_all(true, &mut content, &mut told),
-                Wanted::AllOthers => self.put_all(false, &mut content, &mut told),
+                Wanted::AllWellKnown => self.put_all(true, &mut content, &mut offered),
+                Wanted::AllOthers => self.put_all(false, &mut content, &mut offered),
                 Wanted::Named { is_well_known, name } => {
                     let known = self.0.iter().find(|variable| variable.name.as_bytes() == name);
                     let value = known.and_then(|variable| variable.value.as_deref());
-                    put(&mut content, &mut told, *is_well_known, name, value);
+                    put(&mut content, &mut offered, *is_well_known, name, value);
                 }
             }
         }
@@ -204,27 +204,27 @@ impl Told {
         &'a self,
         are_well_known: bool,
         content: &mut Vec<u8>,
-        told: &mut Vec<&'a [u8]>,
+        offered: &mut Vec<&'a [u8]>,
     ) {
         let of_kind = |variable: &&EnvironmentVariable| {
             WELL_KNOWN.contains(&variable.name.as_str()) == are_well_known
         };
         for variable in self.0.iter().filter(of_kind) {
             let name = variable.name.as_bytes();
-            put(content, told, are_well_known, name, variable.value.as_deref());
+            put(content, offered, are_well_known, name, variable.value.as_deref());
         }
     }
 }
 
-/// Appends a variable to `content`, if it is not there yet and fits.
+/// Appends a variable to `content`, if the variable is not in `content` yet and fits.
 fn put<'a>(
     content: &mut Vec<u8>,
-    told: &mut Vec<&'a [u8]>,
+    offered: &mut Vec<&'a [u8]>,
     is_well_known: bool,
     name: &'a [u8],
     value: Option<&str>,
 ) {
-    if told.contains(&name) || name.len() > NAME_MAX_BYTES {
+    if offered.contains(&name) || name.len() > NAME_MAX_BYTES {
         return;
     }
     let before = content.len();
@@ -237,7 +237,7 @@ fn put<'a>(
     if content.len() > IS_MAX_BYTES {
         content.truncate(before);
     } else {
-        told.push(name);
+        offered.push(name);
     }
 }
 
@@ -252,9 +252,9 @@ fn put_escaped(content: &mut Vec<u8>, text: &[u8]) {
 
 /// The names that a server requests and accepts.
 #[derive(Debug)]
-pub(in crate::application::telnet) struct Asked(Vec<String>);
+pub(in crate::application::telnet) struct RequestedNames(Vec<String>);
 
-impl Asked {
+impl RequestedNames {
     /// Creates the list from the names in the settings; invalid names are omitted.
     pub(in crate::application::telnet) fn new(names: &[String]) -> Self {
         let names = names.iter().filter(|name| is_name(name.as_bytes()));
@@ -263,7 +263,8 @@ impl Asked {
 
     /// Returns the contents of the SENDs for all names, each within [`SEND_MAX_BYTES`].
     pub(in crate::application::telnet) fn requests(&self) -> Vec<Vec<u8>> {
-        let (mut requests, mut content) = (Vec::new(), Vec::from([SEND]));
+        let mut requests = Vec::new();
+        let mut content = Vec::from([SEND]);
         for name in &self.0 {
             let is_well_known = WELL_KNOWN.contains(&name.as_str());
             if content.len() + 1 + name.len() > SEND_MAX_BYTES {
@@ -279,9 +280,8 @@ impl Asked {
         requests
     }
 
-    /// Returns those of `variables` that were requested and are valid, and the number of the
-    /// others.
-    pub(in crate::application::telnet) fn sift(
+    /// Returns the requested and valid entries of `variables`, and the number of discarded entries.
+    pub(in crate::application::telnet) fn filter_requested(
         &self,
         variables: Vec<Variable>,
     ) -> (Vec<EnvironmentVariable>, usize) {
@@ -323,18 +323,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_read_the_same(
+        fn emitted_values_are_parsed_back_equal(
             names in prop::collection::btree_set("[!-<>-~]{1,20}", 0..8),
             value in "[^\\p{Cc}]{0,20}"
         ) {
-            let told: Vec<_> =
+            let offered: Vec<_> =
                 names.iter().map(|name| EnvironmentVariable::new(name, &value)).collect();
             let wanted: Vec<_> = names.iter().map(|name| named(name)).collect();
-            let asked = Asked::new(&names.iter().cloned().collect::<Vec<_>>());
+            let asked = RequestedNames::new(&names.iter().cloned().collect::<Vec<_>>());
             prop_assume!(!wanted.is_empty());
-            let content = Told::new(&told).answer(&wanted);
+            let content = OfferedVariables::new(&offered).answer(&wanted);
             let Some(Message::Is(variables)) = Message::parse(&content) else { panic!("no IS") };
-            prop_assert_eq!(asked.sift(variables), (told, 0));
+            prop_assert_eq!(asked.filter_requested(variables), (offered, 0));
         }
 
         #[test]
@@ -348,33 +348,33 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_allowed_is_repeated_without_a_value() {
-        let told = Told::new(&[EnvironmentVariable::new("LANG", "C")]);
-        let content = told.answer(&[named("USER"), named("LANG"), named("LANG")]);
+        let offered = OfferedVariables::new(&[EnvironmentVariable::new("LANG", "C")]);
+        let content = offered.answer(&[named("USER"), named("LANG"), named("LANG")]);
         assert_eq!(content, b"\0\0USER\x03LANG\x01C");
     }
 
     #[test]
     fn everything_is_no_more_than_what_is_allowed() {
-        let told = Told::new(&[
+        let offered = OfferedVariables::new(&[
             EnvironmentVariable::new("LANG", "C"),
             EnvironmentVariable::new("USER", "a\nb"),
             EnvironmentVariable::new("DISPLAY", ":0"),
         ]);
-        assert_eq!(told.answer(&[]), b"\0\0DISPLAY\x01:0\x03LANG\x01C");
-        assert_eq!(told.answer(&[Wanted::AllOthers]), b"\0\x03LANG\x01C");
+        assert_eq!(offered.answer(&[]), b"\0\0DISPLAY\x01:0\x03LANG\x01C");
+        assert_eq!(offered.answer(&[Wanted::AllOthers]), b"\0\x03LANG\x01C");
     }
 
     #[test]
     fn an_answer_has_a_limit_whatever_is_asked() {
         let wanted: Vec<_> = (0..500).map(|n| named(&format!("{n:050}"))).collect();
-        assert!(Told::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);
+        assert!(OfferedVariables::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);
     }
 
     #[test]
     fn requests_are_cut_to_what_others_have_room_for() {
         let names: Vec<_> = (0..60).map(|n| format!("{n:020}")).collect();
-        let requests = Asked::new(&names).requests();
+        let requests = RequestedNames::new(&names).requests();
         assert!(requests.len() > 1 && requests.iter().all(|it| it.len() <= SEND_MAX_BYTES));
-        assert_eq!(Asked::new(&[]).requests(), Vec::<Vec<u8>>::new());
+        assert_eq!(RequestedNames::new(&[]).requests(), Vec::<Vec<u8>>::new());
     }
 }

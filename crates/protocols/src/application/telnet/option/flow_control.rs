@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(content in prop::collection::vec(any::<u8>(), 0..3)) {
+        fn parsed_values_are_written_back_equal(content in prop::collection::vec(any::<u8>(), 0..3)) {
             if let Some(flow) = FlowControl::parse(&content) {
                 prop_assert_eq!(&flow.content()[..], &content[..]);
             }

@@ -3,7 +3,7 @@
 //! The table defines who can perform an option and how much of its subnegotiations is kept. The
 //! messages and the state of an option are in its own file. Options without subnegotiations
 //! (BINARY, ECHO, SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file; TIMING-MARK, which
-//! marks a place and has no state, has neither.
+//! marks a position in the stream and has no state, has neither.
 
 pub(super) mod charset;
 pub(super) mod com_port;
@@ -52,8 +52,8 @@ pub(super) const KNOWN_COUNT: usize = 21;
 
 /// The options with a state, in the order of their codes.
 ///
-/// The limits are our choice: for short messages the length of the longest valid one, for lists the
-/// length of the longest that is known to occur.
+/// The limits are our choice. For short messages the limit is the length of the longest valid
+/// message, for lists the length of the longest list that is known to occur.
 const TABLE: [Entry; KNOWN_COUNT] = [
     entry(OptionCode::BINARY, Performer::Either, 0),
     // RFC 857: if both ends echoed, a character would circulate indefinitely.
@@ -89,7 +89,8 @@ fn find(option: OptionCode) -> Option<&'static Entry> {
     TABLE.iter().find(|entry| entry.option == option)
 }
 
-/// Returns whether a user (or a server) can perform `option`. Other requests are always refused.
+/// Returns whether a user (or a server) can perform `option`. Requests for other options are always
+/// refused.
 pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
     find(option).is_some_and(|entry| match entry.performer {
         Performer::Either => true,
@@ -100,8 +101,8 @@ pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
 
 /// Returns the side that performs `option` as seen from a user (or a server), if only one role can.
 pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
-    let user = if is_user { Side::Us } else { Side::Him };
-    let server = if is_user { Side::Him } else { Side::Us };
+    let user = if is_user { Side::Local } else { Side::Remote };
+    let server = if is_user { Side::Remote } else { Side::Local };
     match find(option)?.performer {
         Performer::Either => None,
         Performer::User => Some(user),
@@ -125,7 +126,7 @@ pub struct OptionRow {
     pub him: OptionState,
 }
 
-/// The states of all known options, and the set of allowed ones.
+/// The states of all known options, and the set of allowed options.
 #[derive(Debug)]
 pub(super) struct Options {
     rows: [OptionRow; KNOWN_COUNT],
@@ -135,7 +136,8 @@ pub(super) struct Options {
 
 impl Options {
     pub(super) fn new(is_user: bool, allowed: OptionSet) -> Self {
-        let (us, him) = (OptionState::No, OptionState::No);
+        let us = OptionState::No;
+        let him = OptionState::No;
         let rows = TABLE.map(|Entry { option, .. }| OptionRow { option, us, him });
         Self { rows, allowed, is_user }
     }
@@ -150,7 +152,7 @@ impl Options {
 
     /// Returns whether `side` may perform `option` according to the role and the settings.
     pub(super) fn allows(&self, side: Side, option: OptionCode) -> bool {
-        let is_user = self.is_user == (side == Side::Us);
+        let is_user = self.is_user == (side == Side::Local);
         self.allowed.contains(option) && can_perform(is_user, option)
     }
 
@@ -158,16 +160,16 @@ impl Options {
     pub(super) fn state(&self, side: Side, option: OptionCode) -> OptionState {
         let row = self.rows.iter().find(|row| row.option == option);
         row.map_or(OptionState::No, |row| match side {
-            Side::Us => row.us,
-            Side::Him => row.him,
+            Side::Local => row.us,
+            Side::Remote => row.him,
         })
     }
 
     pub(super) fn set_state(&mut self, side: Side, option: OptionCode, state: OptionState) {
         let row = self.rows.iter_mut().find(|row| row.option == option);
         match (row, side) {
-            (Some(row), Side::Us) => row.us = state,
-            (Some(row), Side::Him) => row.him = state,
+            (Some(row), Side::Local) => row.us = state,
+            (Some(row), Side::Remote) => row.him = state,
             (None, _) => {}
         }
     }
@@ -253,7 +255,7 @@ impl fmt::Display for Message {
             Self::Mssp(variables) => {
                 variables.iter().try_for_each(|variable| write!(f, "{variable} "))
             }
-            Self::Compress => f.write_str("what follows is compressed"),
+            Self::Compress => f.write_str("start of compression"),
             Self::Gmcp(message) => message.fmt(f),
             Self::EchoAcknowledgment(count) => write!(f, "{count} bytes"),
         }

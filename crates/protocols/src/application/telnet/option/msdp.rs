@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn text_with_a_marker_in_it_is_not_told() {
+    fn text_that_contains_a_marker_is_not_reported() {
         let value = MsdpValue::Text("a\u{1}b".into());
         assert_eq!(content(&[MsdpVariable { name: "A".into(), value }]), None);
     }

@@ -29,7 +29,8 @@ impl fmt::Display for Message {
 
 /// Returns the content that reports a size.
 pub(in crate::application::telnet) fn is((columns, rows): (u16, u16)) -> [u8; 4] {
-    let ([c0, c1], [r0, r1]) = (columns.to_be_bytes(), rows.to_be_bytes());
+    let [c0, c1] = columns.to_be_bytes();
+    let [r0, r1] = rows.to_be_bytes();
     [c0, c1, r0, r1]
 }
 

@@ -3,8 +3,8 @@
 //! The user sends WILL and the server DO, then each sends FOLLOWS as its last message in plaintext,
 //! and TLS begins once both have. The session inside TLS starts anew, with no option enabled.
 //! Between our FOLLOWS and the peer's, all input is ignored: it is plaintext, into which an
-//! attacker can inject data, and any of it that were kept would appear to have arrived over TLS.
-//! Input after the peer's FOLLOWS is not examined: if it is not TLS, the handshake fails.
+//! attacker can inject data. Input that was kept would appear to have arrived over TLS. Input after
+//! the peer's FOLLOWS is not examined: if it is not TLS, the handshake fails.
 
 /// Content of the only subnegotiation of START_TLS.
 const FOLLOWS: u8 = 1;

@@ -1,8 +1,8 @@
 //! STATUS (RFC 859): the options that the other end considers enabled.
 //!
 //! The side that performs the option answers SEND with IS and a list: WILL for options that it
-//! performs, DO for those that the other end performs, and SB to SE for parameters, in which SE is
-//! doubled as data. The list is the view of one end, which helps the user find disagreements.
+//! performs, DO for options that the other end performs, and SB to SE for parameters, in which SE
+//! is doubled as data. The list is the view of one end, which helps the user find disagreements.
 
 use crate::application::telnet::Side;
 use crate::application::telnet::command::{OptionCode, SB, SE, Verb};
@@ -37,8 +37,8 @@ impl fmt::Display for Message {
         let Self::Is(list) = self else { return f.write_str("SEND") };
         f.write_str("IS")?;
         list.iter().try_for_each(|(side, option)| match side {
-            Side::Him => write!(f, " WILL {option}"),
-            Side::Us => write!(f, " DO {option}"),
+            Side::Remote => write!(f, " WILL {option}"),
+            Side::Local => write!(f, " DO {option}"),
         })
     }
 }
@@ -48,7 +48,7 @@ pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content of an IS for `rows`: WILL for local options, DO for those of the peer.
+/// Returns the content of an IS for `rows`: WILL for local options, DO for options of the peer.
 pub(in crate::application::telnet) fn is(rows: &[OptionRow]) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     for row in rows {
@@ -100,9 +100,9 @@ mod tests {
     fn a_status_list_is_read_with_its_sides_turned_and_its_parameters_skipped() {
         let list = [IS, 251, 1, SB, 31, SE, SE, 80, SE, 253, 24, 252, 3, 251, 3];
         let enabled = [
-            (Side::Him, OptionCode::ECHO),
-            (Side::Us, OptionCode::TERMINAL_TYPE),
-            (Side::Him, OptionCode::SUPPRESS_GO_AHEAD),
+            (Side::Remote, OptionCode::ECHO),
+            (Side::Local, OptionCode::TERMINAL_TYPE),
+            (Side::Remote, OptionCode::SUPPRESS_GO_AHEAD),
         ];
         assert_eq!(Message::parse(&list), Some(Message::Is(enabled.into())));
     }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pair_of_numbers_makes_no_sense() {
+    fn anything_but_a_pair_of_numbers_is_malformed() {
         for speeds in
             [&b"\0"[..], b"\x0038400", b"\0,", b"\0+1,1", b"\x001,2,3", b"\x004294967296,1"]
         {

@@ -1,9 +1,9 @@
 //! TERMINAL-TYPE (RFC 1091), including MTTS.
 //!
-//! A server sends SEND, and the user answers IS with a name. Asked again, the user sends the next
-//! name that it supports. It repeats the last name, which indicates the end of the list, and then
-//! starts again. The name that was sent last is in effect. A name is one of the registry's, at most
-//! 40 characters, or UNKNOWN if there is none.
+//! A server sends SEND, and the user answers IS with a name. If the server sends SEND again, the
+//! user sends the next name that it supports. The user repeats the last name, which indicates the
+//! end of the list, and then starts again. The name that was sent last is in effect. A name has at
+//! most 40 characters and should be registered; UNKNOWN stands for a missing name.
 //!
 //! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose bits
 //! give the capabilities of the program. The fourth answer repeats the third.
@@ -78,7 +78,7 @@ pub(in crate::application::telnet) fn send() -> [u8; 1] {
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Names {
     names: Vec<String>,
-    told: usize,
+    sent_count: usize,
 }
 
 impl Names {
@@ -97,41 +97,42 @@ impl Names {
         } else {
             names.extend(others.iter().take(NAMES_MAX - 1).map(|other| clean(other)));
         }
-        Self { names, told: 0 }
+        Self { names, sent_count: 0 }
     }
 
     /// Restarts the list.
     pub(in crate::application::telnet) fn restart(&mut self) {
-        self.told = 0;
+        self.sent_count = 0;
     }
 
     /// Returns the content of an IS with the next name.
     pub(in crate::application::telnet) fn answer(&mut self) -> Vec<u8> {
-        let name = self.names.get(self.told).or(self.names.last());
+        let name = self.names.get(self.sent_count).or(self.names.last());
         let mut content = Vec::from([IS]);
         content.extend_from_slice(name.map_or(b"UNKNOWN".as_slice(), |name| name.as_bytes()));
         // The last name is repeated once, and then the list restarts.
-        self.told = if self.told < self.names.len() { self.told + 1 } else { 0 };
+        self.sent_count = if self.sent_count < self.names.len() { self.sent_count + 1 } else { 0 };
         content
     }
 }
 
 /// State of a server's requests for terminal names.
 #[derive(Debug)]
-pub(in crate::application::telnet) struct Asker {
+pub(in crate::application::telnet) struct TerminalTypeQuery {
     last: Option<String>,
     asked: usize,
     limit: usize,
 }
 
-impl Asker {
+impl TerminalTypeQuery {
     pub(in crate::application::telnet) fn new(names_max: usize) -> Self {
         Self { last: None, asked: 0, limit: names_max.clamp(1, NAMES_MAX) }
     }
 
     /// Returns the content of the first SEND.
     pub(in crate::application::telnet) fn first(&mut self) -> [u8; 1] {
-        (self.last, self.asked) = (None, 1);
+        self.last = None;
+        self.asked = 1;
         send()
     }
 
@@ -174,35 +175,35 @@ fn name(name: &str, in_upper_case: bool) -> String {
 mod tests {
     use super::*;
 
-    fn told(names: &mut Names, count: usize) -> Vec<String> {
+    fn sent_names(names: &mut Names, count: usize) -> Vec<String> {
         let text = |content: Vec<u8>| String::from_utf8(content[1..].to_vec()).unwrap();
         (0..count).map(|_| text(names.answer())).collect()
     }
 
     #[test]
-    fn the_last_name_is_told_twice_and_then_the_list_begins_again() {
+    fn the_last_name_is_sent_twice_and_then_the_list_begins_again() {
         let mut names = Names::new("xterm", &["vt100".into()], false, None);
-        assert_eq!(told(&mut names, 4), ["xterm", "vt100", "vt100", "xterm"]);
+        assert_eq!(sent_names(&mut names, 4), ["xterm", "vt100", "vt100", "xterm"]);
     }
 
     #[test]
     fn the_third_answer_to_a_mud_has_the_bits() {
         let mtts = Mtts { program: "PLUMB".into(), bits: 2061 };
         let mut names = Names::new("xterm", &["vt100".into()], false, Some(&mtts));
-        assert_eq!(told(&mut names, 4), ["PLUMB", "xterm", "MTTS 2061", "MTTS 2061"]);
+        assert_eq!(sent_names(&mut names, 4), ["PLUMB", "xterm", "MTTS 2061", "MTTS 2061"]);
         assert_eq!(Message::parse(b"\0MTTS 2061"), Some(Message::Mtts(2061)));
         assert_eq!(Message::parse(b"\0MTTS 99999999999"), None);
     }
 
     #[test]
     fn a_server_asks_until_a_name_comes_twice_or_there_are_enough() {
-        let mut asker = Asker::new(3);
-        asker.first();
-        assert!(asker.on_name("a".into()).0);
-        assert!(asker.on_name("b".into()).0);
-        assert_eq!(asker.on_name("b".into()), (false, None));
-        asker.first();
-        let asked = ["a", "b", "c", "d"].map(|name| asker.on_name(name.into()).0);
+        let mut query = TerminalTypeQuery::new(3);
+        query.first();
+        assert!(query.on_name("a".into()).0);
+        assert!(query.on_name("b".into()).0);
+        assert_eq!(query.on_name("b".into()), (false, None));
+        query.first();
+        let asked = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
         assert_eq!(asked, [true, true, false, false]);
     }
 }

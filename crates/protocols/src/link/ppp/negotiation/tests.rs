@@ -134,7 +134,7 @@ struct Number {
 
 impl Options for Number {
     fn request(&mut self, options: &mut Vec<u8>, _cx: &mut Cx<'_>) {
-        packet::put_option(1, &[self.ours], options);
+        control_packet::put_option(1, &[self.ours], options);
     }
 
     fn begin(&mut self) {}
@@ -162,50 +162,52 @@ impl Options for Number {
     fn restart(&mut self, _cx: &mut Cx<'_>) {}
 }
 
-fn end(ours: u8, accepted: u8, lab: &mut TestContext) -> Negotiation<Number> {
+fn end(ours: u8, accepted: u8, context: &mut TestContext) -> Negotiation<Number> {
     let mut end = Negotiation::new(Number { ours, accepted, ..Number::default() });
-    end.drive(Event::Open, &mut lab.cx());
-    end.drive(Event::Up, &mut lab.cx());
+    end.drive(Event::Open, &mut context.cx());
+    end.drive(Event::Up, &mut context.cx());
     end
 }
 
-fn exchange(a: &mut Negotiation<Number>, b: &mut Negotiation<Number>, lab: &mut TestContext) {
+fn exchange(a: &mut Negotiation<Number>, b: &mut Negotiation<Number>, context: &mut TestContext) {
     while a.has_output() || b.has_output() {
         if let Some(packet) = a.transmit() {
-            b.receive(&packet, &mut lab.cx());
+            b.receive(&packet, &mut context.cx());
         }
         if let Some(packet) = b.transmit() {
-            a.receive(&packet, &mut lab.cx());
+            a.receive(&packet, &mut context.cx());
         }
     }
 }
 
-fn all_news(end: &mut Negotiation<Number>) -> Vec<News> {
-    core::iter::from_fn(|| end.news()).collect()
+fn all_events(end: &mut Negotiation<Number>) -> Vec<NegotiationEvent> {
+    core::iter::from_fn(|| end.next_event()).collect()
 }
 
 #[test]
 fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
-    let mut lab = TestContext::default();
-    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
-    exchange(&mut a, &mut b, &mut lab);
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
+    let mut b = end(2, 1, &mut context);
+    exchange(&mut a, &mut b, &mut context);
     for end in [&mut a, &mut b] {
         assert!(end.is_opened() && end.deadline().is_none());
-        assert_eq!(all_news(end), [News::Up]);
+        assert_eq!(all_events(end), [NegotiationEvent::Up]);
     }
     assert_eq!((a.options.theirs, b.options.theirs), (2, 1));
 }
 
 #[test]
 fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
-    let mut lab = TestContext::default();
-    let (mut a, mut b) = (end(1, 9, &mut lab), end(2, 1, &mut lab));
+    let mut context = TestContext::default();
+    let mut a = end(1, 9, &mut context);
+    let mut b = end(2, 1, &mut context);
     for _ in 0..100 {
         if let Some(packet) = a.transmit() {
-            b.receive(&packet, &mut lab.cx());
+            b.receive(&packet, &mut context.cx());
         }
         if let Some(packet) = b.transmit() {
-            a.receive(&packet, &mut lab.cx());
+            a.receive(&packet, &mut context.cx());
         }
     }
     assert_eq!(b.options.naks, usize::try_from(NAKS_MAX).unwrap());
@@ -213,75 +215,87 @@ fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
 }
 
 #[test]
-fn a_request_that_nobody_answers_goes_ten_times_and_then_the_layer_is_finished() {
-    let mut lab = TestContext::default();
-    let mut a = end(1, 2, &mut lab);
+fn an_unanswered_request_is_sent_ten_times_and_then_the_layer_is_finished() {
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
     let mut requests = 0;
     while let Some(deadline) = a.deadline() {
         requests += usize::from(a.transmit().is_some());
-        lab.now = deadline;
-        a.timeout(&mut lab.cx());
+        context.now = deadline;
+        a.timeout(&mut context.cx());
     }
     assert_eq!((requests, a.state), (10, State::Stopped));
-    assert_eq!(all_news(&mut a), [News::Finished]);
-    assert_eq!(lab.now, Instant::ZERO + RESTART * 10);
+    assert_eq!(all_events(&mut a), [NegotiationEvent::Finished]);
+    assert_eq!(context.now, Instant::ZERO + RESTART * 10);
 }
 
 #[test]
-fn a_goodbye_that_nobody_answers_goes_twice() {
-    let mut lab = TestContext::default();
-    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
-    exchange(&mut a, &mut b, &mut lab);
-    a.drive(Event::Close, &mut lab.cx());
+fn an_unanswered_terminate_request_is_sent_twice() {
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
+    let mut b = end(2, 1, &mut context);
+    exchange(&mut a, &mut b, &mut context);
+    a.drive(Event::Close, &mut context.cx());
     let mut goodbyes = 0;
     while let Some(deadline) = a.deadline() {
         goodbyes += usize::from(a.transmit().is_some());
-        lab.now = deadline;
-        a.timeout(&mut lab.cx());
+        context.now = deadline;
+        a.timeout(&mut context.cx());
     }
     assert_eq!((goodbyes, a.state), (2, State::Closed));
-    assert_eq!(all_news(&mut a), [News::Up, News::Down, News::Finished]);
+    assert_eq!(
+        all_events(&mut a),
+        [NegotiationEvent::Up, NegotiationEvent::Down, NegotiationEvent::Finished]
+    );
 }
 
 #[test]
 fn an_answer_to_another_request_is_counted_and_changes_nothing() {
-    let mut lab = TestContext::default();
-    let mut a = end(1, 2, &mut lab);
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
     let request = a.transmit().unwrap();
-    let stale = packet::emit(Code::CONFIGURE_ACK, request[1].wrapping_add(1), &request[4..]);
-    a.receive(&stale, &mut lab.cx());
-    let other = packet::emit(Code::CONFIGURE_ACK, request[1], &[1, 3, 9]);
-    a.receive(&other, &mut lab.cx());
-    assert_eq!((a.state, lab.counted(Counter::PppControlErrors)), (State::RequestSent, 2));
+    let stale =
+        control_packet::emit(Code::CONFIGURE_ACK, request[1].wrapping_add(1), &request[4..]);
+    a.receive(&stale, &mut context.cx());
+    let other = control_packet::emit(Code::CONFIGURE_ACK, request[1], &[1, 3, 9]);
+    a.receive(&other, &mut context.cx());
+    assert_eq!((a.state, context.counted(Counter::PppControlErrors)), (State::RequestSent, 2));
 }
 
 #[test]
 fn an_unknown_option_is_rejected_alone() {
-    let mut lab = TestContext::default();
-    let mut a = end(1, 2, &mut lab);
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
     a.transmit();
     let asked = [1, 3, 7, 200, 4, 5, 6];
-    a.receive(&packet::emit(Code::CONFIGURE_REQUEST, 9, &asked), &mut lab.cx());
-    assert_eq!(a.transmit().unwrap(), packet::emit(Code::CONFIGURE_REJECT, 9, &[200, 4, 5, 6]));
+    a.receive(&control_packet::emit(Code::CONFIGURE_REQUEST, 9, &asked), &mut context.cx());
+    assert_eq!(
+        a.transmit().unwrap(),
+        control_packet::emit(Code::CONFIGURE_REJECT, 9, &[200, 4, 5, 6])
+    );
 }
 
 #[test]
 fn a_new_request_of_an_end_that_was_open_takes_the_layer_down_and_up_again() {
-    let mut lab = TestContext::default();
-    let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
-    exchange(&mut a, &mut b, &mut lab);
-    b = end(2, 1, &mut lab);
-    exchange(&mut a, &mut b, &mut lab);
-    assert_eq!(all_news(&mut a), [News::Up, News::Down, News::Up]);
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
+    let mut b = end(2, 1, &mut context);
+    exchange(&mut a, &mut b, &mut context);
+    b = end(2, 1, &mut context);
+    exchange(&mut a, &mut b, &mut context);
+    assert_eq!(
+        all_events(&mut a),
+        [NegotiationEvent::Up, NegotiationEvent::Down, NegotiationEvent::Up]
+    );
     assert!(a.is_opened() && b.is_opened());
 }
 
 #[test]
 fn more_packets_than_the_queue_holds_are_dropped_and_counted() {
-    let mut lab = TestContext::default();
-    let mut a = end(1, 2, &mut lab);
+    let mut context = TestContext::default();
+    let mut a = end(1, 2, &mut context);
     for _ in 0..OUTPUT_LIMIT {
-        a.receive(&packet::emit(Code::TERMINATE_REQUEST, 1, &[]), &mut lab.cx());
+        a.receive(&control_packet::emit(Code::TERMINATE_REQUEST, 1, &[]), &mut context.cx());
     }
-    assert_eq!(lab.counted(Counter::PppControlDropped), 1);
+    assert_eq!(context.counted(Counter::PppControlDropped), 1);
 }

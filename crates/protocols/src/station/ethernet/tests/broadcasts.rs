@@ -25,7 +25,7 @@ fn answers_to(frame: &[u8]) -> Vec<EtherType> {
 
 // req RFC1122:3.2.2-MUST-6, RFC1122:2.4-MUST-1
 #[test]
-fn a_datagram_for_a_closed_port_makes_an_error_unless_its_frame_was_for_everybody() {
+fn a_datagram_for_a_closed_port_makes_an_error_unless_its_frame_was_broadcast() {
     let for_us = answers_to(&to_closed_port(mac(1), address(1)));
     let for_all = [address(1), address(255), Ipv4Addr::BROADCAST]
         .map(|to| answers_to(&to_closed_port(MacAddress::BROADCAST, to)));
@@ -41,8 +41,9 @@ fn a_frame_goes_to_everybody_if_its_datagram_does_and_else_to_one() {
     segment.0[0].sent.clear();
     let group = Ipv4Addr::new(224, 0, 0, 1);
     for to in [Ipv4Addr::BROADCAST, address(255), group, address(2)] {
-        let Host { station, lab, .. } = &mut segment.0[0];
-        let (layers, cx) = (&mut station.layers, &mut lab.cx());
+        let Host { station, context, .. } = &mut segment.0[0];
+        let layers = &mut station.layers;
+        let cx = &mut context.cx();
         let socket = layers.udp.bind(0, cx).unwrap();
         layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx).unwrap();
         segment.settle();

@@ -8,7 +8,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 fn between_two_gateways() -> Segment {
     let opening = Opening::Passive { port: PORT };
     let mut host = Host::new(1, fixed(1, Some(address(2))), Ipv6::Off, opening);
-    let other = Route::by(address(3).into(), Ipv4Addr::UNSPECIFIED.into(), 0);
+    let other = Route::via(address(3).into(), Ipv4Addr::UNSPECIFIED.into(), 0);
     host.station.internet_mut().routes_mut().add(Route { metric: 1, ..other }).unwrap();
     let mut segment = Segment(vec![host, Host::fixed(2), Host::fixed(3)]);
     segment.run_seconds(10);
@@ -56,11 +56,12 @@ fn of_two_gateways_set_by_hand_the_other_is_used_when_the_first_has_died() {
 #[test]
 fn of_two_gateways_that_have_died_the_one_that_comes_back_is_used() {
     let mut segment = between_two_gateways();
-    let (third, second) = (segment.0.remove(2), segment.0.remove(1));
+    let third = segment.0.remove(2);
+    let second = segment.0.remove(1);
     ping_every_second(&mut segment, 20);
     drop(third);
     segment.0.push(second);
-    segment.0[1].lab.now = segment.0[0].lab.now;
+    segment.0[1].context.now = segment.0[0].context.now;
     ping_every_second(&mut segment, 20);
     assert_eq!(gateway_of_ping(&mut segment), Some(mac(2)));
 }
@@ -97,7 +98,7 @@ fn a_neighbor_whose_acknowledgments_come_is_not_asked() {
         segment.0[0].says(7);
         segment.run_seconds(2);
     }
-    assert_eq!(segment.0[0].application.stream.heard.len(), 300);
+    assert_eq!(segment.0[0].application.stream.received.len(), 300);
     assert_eq!(asked(&mut segment.0[0]), []);
 }
 

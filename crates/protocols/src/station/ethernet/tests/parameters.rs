@@ -5,7 +5,7 @@ use super::*;
 /// Returns an advertisement of the router at `fe80::8` with a hop limit and an MTU.
 fn says(hop_limit: u8, mtu: u32) -> Vec<u8> {
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 8);
-    let said = RouterAdvertisement {
+    let sent_data = RouterAdvertisement {
         lifetime_s: 1800,
         source_mac: Some(mac(8)),
         hop_limit,
@@ -13,7 +13,7 @@ fn says(hop_limit: u8, mtu: u32) -> Vec<u8> {
         ..RouterAdvertisement::default()
     };
     let mut packet = Packet::with_capacity(200);
-    packet.extend(&nd::Message::RouterAdvertisement(said).emit(router, nd::ALL_NODES));
+    packet.extend(&nd::Message::RouterAdvertisement(sent_data).emit(router, nd::ALL_NODES));
     push_ipv6(&mut packet, router, nd::ALL_NODES);
     let destination = MacAddress::of_group_v6(nd::ALL_NODES);
     packet.push(&Header { destination, source: mac(8), ether_type: EtherType::Ipv6 }.emit());
@@ -58,5 +58,5 @@ fn a_smaller_mtu_of_the_link_shortens_the_segments_of_open_connections() {
         longest_of_text(&mut segment)
     });
     assert_eq!(lengths, [1500, 1400, 1400]);
-    assert_eq!(segment.0[0].application.stream.heard.len(), 3 * 5001);
+    assert_eq!(segment.0[0].application.stream.received.len(), 3 * 5001);
 }

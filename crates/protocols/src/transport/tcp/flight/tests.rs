@@ -50,8 +50,9 @@ impl Model {
 
     fn between(&mut self, start: u32, end: u32) -> impl Iterator<Item = &mut Byte> {
         let len = self.bytes.len();
-        let clip = |place: u32| (place.saturating_sub(self.una) as usize).min(len);
-        let (start, end) = (clip(start), clip(end));
+        let clip = |position: u32| (position.saturating_sub(self.una) as usize).min(len);
+        let start = clip(start);
+        let end = clip(end);
         self.bytes[start..end.max(start)].iter_mut()
     }
 }
@@ -79,13 +80,13 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn lose_first(max: u32, flight: &mut Flight, model: &mut Model) {
+fn mark_first_lost(max: u32, flight: &mut Flight, model: &mut Model) {
     if !flight.has_reneged() && !model.bytes.is_empty() {
         let end = flight.pieces.front().unwrap().range.end - flight.una;
         let max = max.min(u32::try_from(end).unwrap());
         let free = model.bytes.iter().take_while(|byte| !byte.is_sacked).count();
         let max = max.min(u32::try_from(free).unwrap());
-        flight.lose_first(max);
+        flight.mark_first_lost(max);
         let una = model.una;
         model.between(una, una + max).for_each(|byte| byte.is_lost = true);
     }
@@ -102,8 +103,9 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
         Step::Acknowledge(len) => {
             let len = len.min(model.len());
             flight.acknowledge(BASE + (model.una + len), &mut delivery, at(now));
-            let news = model.bytes.drain(..len as usize).filter(|b| !b.is_sacked).count();
-            assert_eq!(delivery.delivered, news as u64);
+            let newly_delivered =
+                model.bytes.drain(..len as usize).filter(|b| !b.is_sacked).count();
+            assert_eq!(delivery.delivered, newly_delivered as u64);
             model.una += len;
         }
         Step::Sack(start, len) => {
@@ -131,12 +133,12 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
                 });
             }
         }
-        Step::LoseFirst(max) => lose_first(max, flight, model),
+        Step::LoseFirst(max) => mark_first_lost(max, flight, model),
         Step::LoseOlderThan(age) => {
             let limit = at(now.saturating_sub(age));
             flight.judge(
                 |sent_at, _| {
-                    if sent_at < limit { Judgment::Lost } else { Judgment::Open }
+                    if sent_at < limit { LossVerdict::Lost } else { LossVerdict::Open }
                 },
             );
             let limit = now.saturating_sub(age);
@@ -149,7 +151,7 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
                 flight.forget_blocks();
                 model.bytes.iter_mut().for_each(|byte| byte.is_sacked = false);
             }
-            flight.lose_all();
+            flight.mark_all_lost();
             model.bytes.iter_mut().for_each(|byte| byte.is_lost = !byte.is_sacked);
         }
     }
@@ -160,7 +162,8 @@ proptest! {
     fn a_flight_is_what_is_known_of_each_byte(
         steps in prop::collection::vec(any_step(), 1..80)
     ) {
-        let (mut flight, mut model) = (Flight::new(BASE), Model::default());
+        let mut flight = Flight::new(BASE);
+        let mut model = Model::default();
         for (now, step) in (0..).zip(&steps) {
             take(step, now, &mut flight, &mut model);
             prop_assert_eq!(flight.outstanding(), model.bytes.len() as u64);
@@ -168,8 +171,8 @@ proptest! {
             prop_assert_eq!(flight.lost(), model.count(|byte| byte.is_lost), "{:?}", step);
             let pipe = model.count(|byte| !byte.is_sacked && !byte.is_lost);
             prop_assert_eq!(flight.pipe(), pipe);
-            let sum: u64 = flight.again.iter().map(|(start, a)| a.end - start).sum();
-            prop_assert_eq!(flight.again(), sum);
+            let sum: u64 = flight.retransmitted.iter().map(|(start, a)| a.end - start).sum();
+            prop_assert_eq!(flight.retransmitted(), sum);
         }
     }
 }
@@ -181,19 +184,22 @@ fn a_block_inside_a_super_segment_leaves_a_hole_on_each_side() {
     let delivery = sack(&mut flight, 10_000, 20_000, at(100));
     assert_eq!((delivery.sacked, flight.pipe()), (10_000, 54_000));
     let (lost, _) =
-        flight.judge(|_, end| if end <= 10_000 { Judgment::Lost } else { Judgment::Open });
+        flight.judge(|_, end| if end <= 10_000 { LossVerdict::Lost } else { LossVerdict::Open });
     assert_eq!((lost, flight.next_lost(64_000)), (10_000, Some((BASE, 10_000))));
 }
 
 #[test]
 fn the_newest_of_what_is_delivered_is_the_last_that_was_sent() {
     let mut flight = segments(10);
-    flight.lose_first(1000);
+    flight.mark_first_lost(1000);
     flight.sent_again(BASE, 1000, at(50));
     let mut delivery = Delivery::default();
     flight.acknowledge(BASE + 3000, &mut delivery, at(100));
     let newest = delivery.newest.unwrap();
-    assert_eq!((newest.stamp.sent_at, newest.end, newest.is_again), (at(50), 1000, true));
+    assert_eq!(
+        (newest.snapshot.sent_at, newest.end, newest.is_retransmission),
+        (at(50), 1000, true)
+    );
     assert!(delivery.acked_again && delivery.rtt.is_none());
 }
 
@@ -206,7 +212,7 @@ fn an_acknowledgment_by_number_measures_the_oldest_that_it_covers() {
 }
 
 #[test]
-fn what_arrives_below_the_highest_block_was_overtaken() {
+fn data_received_below_the_highest_block_counts_as_reordered() {
     let mut flight = segments(10);
     assert_eq!(sack(&mut flight, 5000, 7000, at(10)).reordered, None);
     assert_eq!(sack(&mut flight, 2000, 3000, at(11)).reordered, Some(5000));
@@ -224,13 +230,13 @@ fn a_peer_that_asks_for_the_first_byte_of_its_block_has_dropped_it() {
     flight.acknowledge(BASE + 3000, &mut delivery, at(20));
     assert!(flight.has_reneged());
     flight.forget_blocks();
-    flight.lose_all();
+    flight.mark_all_lost();
     assert_eq!((flight.lost(), flight.sacked()), (7000, 0));
 }
 
 // attack rows 23 and 25
 #[test]
-fn a_peer_that_reports_more_ranges_than_segments_is_not_believed() {
+fn a_peer_that_reports_more_ranges_than_segments_is_not_accepted() {
     let mut flight = segments(10);
     let refused: u32 =
         (0..1000).map(|hole| sack(&mut flight, 8 * hole + 1, 8 * hole + 2, at(20)).refused).sum();
@@ -253,7 +259,7 @@ fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
         flight.judge(|_, end| {
             asked.set(asked.get() + 1);
             let highest = u64::from(20 * hole);
-            if end + 60 <= highest { Judgment::Lost } else { Judgment::Open }
+            if end + 60 <= highest { LossVerdict::Lost } else { LossVerdict::Open }
         });
     }
     assert!(asked.get() <= 2 * HOLES + 10, "{}", asked.get());
@@ -264,11 +270,11 @@ fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
 #[test]
 fn what_was_only_late_is_out_again_and_can_be_lost_again() {
     let mut flight = segments(4);
-    flight.lose_all();
+    flight.mark_all_lost();
     assert_eq!(flight.pipe(), 0);
-    flight.find_lost();
+    flight.clear_lost();
     assert_eq!(flight.pipe(), 4000);
-    assert_eq!(flight.judge(|_, _| Judgment::Lost).0, 4000);
+    assert_eq!(flight.judge(|_, _| LossVerdict::Lost).0, 4000);
 }
 
 #[test]

@@ -14,30 +14,30 @@ use crate::time::Instant;
 
 impl Recovery {
     /// Returns whether an acknowledgment only reports that everything has arrived.
-    pub(super) fn is_plain(&self, said: &Acknowledged<'_>) -> bool {
+    pub(super) fn is_plain(&self, report: &Acknowledged<'_>) -> bool {
         let is_open = self.phase == Phase::Open && self.prr.is_none();
         // A recovery that may still prove spurious changes only with duplicate reports.
         let is_doubted = |undo: Undo| undo.since.is_some() && undo.doubtful == 0;
         let is_settled = is_open && !self.undo.is_some_and(is_doubted);
         let waits = self.tail_probe.is_some() || self.duplicates > 0 || self.repaired.is_some();
-        let is_odd = said.is_duplicate || !said.blocks.is_empty() || self.window.has_model();
-        is_settled && !waits && !is_odd && self.flight.is_all(said.ack)
+        let is_odd = report.is_duplicate || !report.blocks.is_empty() || self.window.has_model();
+        is_settled && !waits && !is_odd && self.flight.is_all(report.ack)
     }
 
     /// Processes an acknowledgment for which [`Self::is_plain`] holds.
     pub(super) fn acknowledged_plainly(
         &mut self,
-        said: &Acknowledged<'_>,
+        report: &Acknowledged<'_>,
         now: Instant,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let delivery = self.flight.acknowledge_all(now);
-        self.take_times(&delivery, said, &mut outcome, now);
+        self.take_times(&delivery, report, &mut outcome, now);
         if self.has_blocks {
             // Nothing outstanding could have been reordered.
             self.reordering_at = None;
         }
-        self.grow_window(&delivery, said.srtt, now);
+        self.grow_window(&delivery, report.srtt, now);
         outcome
     }
 }
@@ -92,13 +92,14 @@ mod tests {
         prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic), Just(Congestion::Bbr)]
     }
 
-    /// Processes an acknowledgment by both paths where both apply, and returns whether they do.
-    fn acknowledge(recovery: &mut Recovery, said: &Acknowledged<'_>, now: Instant) -> bool {
-        let is_plain = recovery.is_plain(said);
+    /// Processes an acknowledgment by the general path and, if it applies, by the short path, and
+    /// returns whether the short path applies.
+    fn acknowledge(recovery: &mut Recovery, report: &Acknowledged<'_>, now: Instant) -> bool {
+        let is_plain = recovery.is_plain(report);
         let mut other = recovery.clone();
-        let outcome = recovery.acknowledged(said, now);
+        let outcome = recovery.acknowledged(report, now);
         if is_plain {
-            let expected = other.acknowledged_in_steps(said, now);
+            let expected = other.acknowledged_in_steps(report, now);
             assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
             assert_eq!(format!("{recovery:?}"), format!("{other:?}"));
         }
@@ -111,8 +112,9 @@ mod tests {
             let out = flight.outstanding() * u64::from(thousandths) / 1000;
             flight.seq(flight.una() + out)
         };
-        let (una, nxt) = (place(0), place(1000));
-        let said = |ack: Seq, blocks: &'static [Block]| Acknowledged {
+        let una = place(0);
+        let nxt = place(1000);
+        let report = |ack: Seq, blocks: &'static [Block]| Acknowledged {
             ack,
             blocks,
             is_duplicate: ack == una && blocks.is_empty(),
@@ -132,13 +134,13 @@ mod tests {
                 }
             }
             Step::Acknowledges(_) | Step::AcknowledgesAll => {
-                return una != nxt && acknowledge(recovery, &said(acknowledged, &[]), now);
+                return una != nxt && acknowledge(recovery, &report(acknowledged, &[]), now);
             }
             Step::Reports(from, to) => {
                 let block: Vec<Block> = [(place(from.min(to)), place(from.max(to)))].into();
                 let blocks = if recovery.has_blocks { &block[..] } else { &[] };
-                let said = Acknowledged { blocks, ..said(una, &[]) };
-                return una != nxt && acknowledge(recovery, &said, now);
+                let report = Acknowledged { blocks, ..report(una, &[]) };
+                return una != nxt && acknowledge(recovery, &report, now);
             }
             Step::IsMarked => _ = recovery.marked(),
             Step::TimesOut => {

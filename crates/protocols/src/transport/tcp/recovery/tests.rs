@@ -10,7 +10,7 @@ fn at(millis: u32) -> Instant {
     Instant::ZERO + MS * millis
 }
 
-/// Returns a sender of segments of 1000 bytes from number 0 on, one per millisecond.
+/// Returns a sender of segments of 1000 bytes from sequence number 0 on, one per millisecond.
 fn sender(congestion: Congestion, has_blocks: bool, segments: u32) -> Recovery {
     let mut recovery = Recovery::new(congestion, 1000, Seq(0), has_blocks);
     (0..segments).for_each(|segment| recovery.sent(1000, at(segment)));
@@ -26,7 +26,7 @@ fn block(first: u32, end: u32) -> Block {
     (Seq(first * 1000), Seq(end * 1000))
 }
 
-/// Retransmits what is allowed, and returns the first numbers of the segments.
+/// Retransmits as much as is allowed, and returns the first sequence number of each segment.
 fn repeat(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
     let mut all = Vec::new();
     while let Some((seq, len)) = recovery.next_lost(1000) {
@@ -91,7 +91,7 @@ fn the_report_that_all_came_twice_restores_the_window_and_widens_the_reordering_
     recovery.acknowledged(&said(10_000, &[]), at(110));
     assert_eq!(recovery.window.cwnd(), 5000);
     let outcome = recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
-    assert!(outcome.came_twice && outcome.undone);
+    assert!(outcome.duplicate_bytes && outcome.undone);
     assert_eq!(recovery.window.cwnd(), 10_000);
     assert_eq!(recovery.flight.outstanding(), 0);
 }
@@ -117,7 +117,7 @@ fn the_loss_of_the_tail_is_repaired_by_a_probe_and_answered_by_the_window() {
     recovery.sent_again(seq, len, at(210));
     recovery.probed(true);
     recovery.acknowledged(&said(10_000, &[]), at(310));
-    assert_eq!(recovery.window.cwnd(), 20_000, "who knows which of the two it answers");
+    assert_eq!(recovery.window.cwnd(), 20_000, "it is ambiguous which of the two it answers");
     recovery.sent(1000, at(311));
     recovery.acknowledged(&said(11_000, &[]), at(411));
     assert_eq!(recovery.window.cwnd(), 5000);
@@ -167,7 +167,7 @@ fn a_window_that_holds_nothing_back_does_not_grow() {
 
 // attack row 40
 #[test]
-fn what_a_peer_has_dropped_goes_again_after_the_timeout() {
+fn reneged_data_is_retransmitted_after_the_timeout() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.acknowledged(&said(0, &[block(2, 10)]), at(110));
     repeat(&mut recovery, at(110));
@@ -210,9 +210,9 @@ fn nothing_settles_while_a_probe_of_the_tail_may_be_reported_as_a_duplicate() {
     recovery.probed(true);
     recovery.acknowledged(&said(10_000, &[]), at(211));
     assert_eq!((recovery.flight.outstanding(), recovery.deadline()), (0, None));
-    assert!(recovery.settled().is_none());
+    assert!(recovery.idle_state().is_none());
     recovery.acknowledged(&said(10_000, &[block(9, 10)]), at(310));
-    assert!(recovery.settled().is_some());
+    assert!(recovery.idle_state().is_some());
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn nothing_settles_while_a_recovery_may_be_reported_as_a_mistake() {
     repeat(&mut recovery, at(103));
     recovery.acknowledged(&said(10_000, &[]), at(110));
     assert_eq!((recovery.phase, recovery.flight.outstanding()), (Phase::Open, 0));
-    assert!(recovery.settled().is_none());
+    assert!(recovery.idle_state().is_none());
     recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
-    assert!(recovery.settled().is_some());
+    assert!(recovery.idle_state().is_some());
 }

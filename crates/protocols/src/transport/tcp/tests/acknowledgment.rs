@@ -131,5 +131,5 @@ fn in_a_window_of_few_segments_each_is_acknowledged() {
     let mut script = Script::established(profile);
     let answer = script.peer(Flags::ACK, 1, 1, &pattern(1000));
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 1001 len 0>"]);
-    assert_eq!(script.peer(Flags::ACK, 1001, 1, b"k"), [], "but not what a person types");
+    assert_eq!(script.peer(Flags::ACK, 1001, 1, b"k"), [], "but not a typed key");
 }

@@ -15,15 +15,16 @@ fn send_syn(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Fla
     };
     let ends = (SocketAddr::new(CLIENT, 4000), SocketAddr::new(local, PORT));
     let packet = make(header, ends, b"");
-    take(&mut script.tcp, (CLIENT, local), packet.data(), &mut script.lab.cx());
+    take(&mut script.tcp, (CLIENT, local), packet.data(), &mut script.context.cx());
     next(script)
 }
 
 /// Returns the Internet header and the flags of the next segment.
 fn next(script: &mut Script) -> Option<(internet::Header, Flags)> {
     let mut pool = Pool::new(1, 2000);
-    let segment = script.tcp.transmit(&mut pool, &mut script.lab.cx())?;
-    let (source, destination) = (segment.lower.source, segment.lower.destination);
+    let segment = script.tcp.transmit(&mut pool, &mut script.context.cx())?;
+    let source = segment.lower.source;
+    let destination = segment.lower.destination;
     let (header, _) = read(source, destination, segment.packet.data());
     Some((segment.lower, header.flags))
 }
@@ -43,7 +44,7 @@ fn a_passive_open_at_one_address_is_not_for_another() {
 
 // req RFC9293:MUST-43
 #[test]
-fn a_passive_open_at_one_address_goes_before_one_at_all() {
+fn a_listener_at_one_address_takes_precedence_over_one_at_all_addresses() {
     let mut script = Script::new();
     let special = Profile { mss_max: Some(100), ..PLAIN };
     script.tcp.listen(PORT, PLAIN).unwrap();
@@ -63,17 +64,17 @@ fn all_segments_of_an_active_open_leave_from_the_address_that_was_named() {
     let mut pair = Pair::new(1);
     pair.connect(PLAIN);
     let remote = SocketAddr::new(SERVER, PORT);
-    let named = pair.client.open(OTHER, remote, PLAIN, &mut pair.lab.cx()).unwrap();
+    let named = pair.client.open(OTHER, remote, PLAIN, &mut pair.context.cx()).unwrap();
     let mut pool = Pool::new(1, 2000);
     let mut segments = 0;
     for _ in 0..3 {
-        while let Some(segment) = pair.client.transmit(&mut pool, &mut pair.lab.cx()) {
+        while let Some(segment) = pair.client.transmit(&mut pool, &mut pair.context.cx()) {
             assert_eq!(segment.lower.source, OTHER);
             pool.put(segment.packet);
             segments += 1;
         }
-        pair.lab.advance(Duration::from_secs(10));
-        pair.client.timeout(&mut pair.lab.cx());
+        pair.context.advance(Duration::from_secs(10));
+        pair.client.timeout(&mut pair.context.cx());
     }
     assert_eq!(segments, 3);
     assert_eq!(pair.client.status(named).unwrap().local.ip(), OTHER);
@@ -92,7 +93,7 @@ fn all_segments_of_a_passive_open_leave_from_the_address_that_was_called() {
 
 // req RFC9293:MUST-41
 #[test]
-fn a_passive_open_changes_nothing_about_connections_that_there_are() {
+fn a_passive_open_does_not_affect_existing_connections() {
     let mut script = Script::established(PLAIN);
     script.tcp.stop_listening(PORT);
     script.tcp.listen(PORT, Profile { mss_max: Some(100), ..PLAIN }).unwrap();
@@ -122,7 +123,7 @@ fn a_marking_is_on_every_segment_from_the_syn_on() {
     let mut script = Script::new();
     let remote = SocketAddr::new(CLIENT, 4000);
     let profile = Profile { marking, ..PLAIN };
-    let id = script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+    let id = script.tcp.open(SERVER, remote, profile, &mut script.context.cx()).unwrap();
     let (lower, _) = next(&mut script).unwrap();
     assert_eq!((lower.dscp_ecn, lower.hop_limit), (0xB8, 3));
     assert_eq!(script.tcp.status(id).unwrap().state, State::SynSent);
@@ -159,9 +160,9 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_peer_says_more() {
             ..Header::default()
         };
         let packet = make(header, ends, b"");
-        take(&mut script.tcp, (client.ip(), server.ip()), packet.data(), &mut script.lab.cx());
+        take(&mut script.tcp, (client.ip(), server.ip()), packet.data(), &mut script.context.cx());
         let mut pool = Pool::new(1, 2000);
-        let segment = script.tcp.transmit(&mut pool, &mut script.lab.cx());
+        let segment = script.tcp.transmit(&mut pool, &mut script.context.cx());
         segment.map(|segment| read(server.ip(), client.ip(), segment.packet.data()).0)
     };
     let answer = deliver(Flags::SYN, 0, Seq(0)).unwrap();
@@ -175,12 +176,12 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_peer_says_more() {
 // req RFC9293:MUST-15
 #[test]
 fn over_ipv6_segments_have_1220_bytes_unless_the_answer_to_our_syn_says_more() {
-    let (local, remote): (IpAddr, SocketAddr) =
-        ("fd00::2".parse().unwrap(), "[fd00::1]:4000".parse().unwrap());
+    let local: IpAddr = "fd00::2".parse().unwrap();
+    let remote: SocketAddr = "[fd00::1]:4000".parse().unwrap();
     let mut script = Script::new();
-    let id = script.tcp.open(local, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    let id = script.tcp.open(local, remote, PLAIN, &mut script.context.cx()).unwrap();
     let mut pool = Pool::new(1, 2000);
-    let syn = script.tcp.transmit(&mut pool, &mut script.lab.cx()).unwrap();
+    let syn = script.tcp.transmit(&mut pool, &mut script.context.cx()).unwrap();
     let (syn, _) = read(local, remote.ip(), syn.packet.data());
     let answer = Header {
         source_port: 4000,
@@ -192,7 +193,7 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_answer_to_our_syn_says_more() {
         ..Header::default()
     };
     let packet = make(answer, (remote, SocketAddr::new(local, syn.source_port)), b"");
-    take(&mut script.tcp, (remote.ip(), local), packet.data(), &mut script.lab.cx());
+    take(&mut script.tcp, (remote.ip(), local), packet.data(), &mut script.context.cx());
     let status = script.tcp.status(id).unwrap();
     assert_eq!((status.state, status.send_mss), (State::Established, 1220));
 }

@@ -1,4 +1,4 @@
-//! Attack rows without a module of their own: RFC 5961, numbers, malformed segments.
+//! Attack rows without a module of their own: RFC 5961, sequence numbers, malformed segments.
 
 use super::*;
 use crate::probes;
@@ -48,12 +48,13 @@ fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
 
 /// Delivers a segment of the peer from `port`, and returns the segments sent at once.
 fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> Vec<Sent> {
-    let (source_port, destination_port) = (port, PORT);
+    let source_port = port;
+    let destination_port = PORT;
     let header =
         Header { source_port, destination_port, seq, ack, flags, window: 9, ..Header::default() };
     let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
     let segment = make(header, ends, b"");
-    take(&mut script.tcp, (CLIENT, SERVER), segment.data(), &mut script.lab.cx());
+    take(&mut script.tcp, (CLIENT, SERVER), segment.data(), &mut script.context.cx());
     script.output()
 }
 
@@ -78,7 +79,7 @@ fn attack_29_the_challenges_of_a_hundred_connections_take_none_from_another() {
 fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
-    // Both are made to accept forged data.
+    // Both ends get a state as if they had accepted forged data.
     let forge = |tcp: &mut Tcp, id| {
         let connection = tcp.table.get_mut(id).unwrap();
         connection.rcv_nxt = connection.rcv_nxt + 1000;
@@ -97,8 +98,8 @@ fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
 // attack row 31
 #[test]
 fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
-    let mut lab = TestContext::with_seed(9);
-    let secret = Secret::draw(&mut lab.chance);
+    let mut context = TestContext::with_seed(9);
+    let secret = Secret::draw(&mut context.rng);
     let isn = |port: u16| {
         let local = SocketAddr::new(CLIENT, port);
         secret.isn(local, SocketAddr::new(SERVER, PORT), Instant::ZERO).0
@@ -117,9 +118,9 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
 #[test]
 fn attack_31_another_run_has_other_numbers() {
     let isn = |seed| {
-        let mut lab = TestContext::with_seed(seed);
+        let mut context = TestContext::with_seed(seed);
         let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
-        Secret::draw(&mut lab.chance).isn(ends.0, ends.1, Instant::ZERO)
+        Secret::draw(&mut context.rng).isn(ends.0, ends.1, Instant::ZERO)
     };
     assert_ne!(isn(1), isn(2));
 }
@@ -127,18 +128,20 @@ fn attack_31_another_run_has_other_numbers() {
 /// Number of initial sequence numbers examined; the long check examines a million.
 const NUMBERS: u32 = 100_000;
 
-/// Counts how often a number can be predicted from the two before it, for connections that a host
-/// opens one after the other.
-fn foretold(numbers: u32) -> usize {
-    let secret = Secret::draw(&mut TestContext::with_seed(4).chance);
+/// Counts how often an initial sequence number can be predicted from the two before it, for
+/// connections that a host opens one after the other.
+fn count_predicted(numbers: u32) -> usize {
+    let secret = Secret::draw(&mut TestContext::with_seed(4).rng);
     let isn = |number: u32| {
         let host = IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number / 50_000));
         let port = u16::try_from(1024 + number % 50_000).unwrap();
         let now = Instant::from_nanos(u64::from(number) * 1_000_000);
         secret.isn(SocketAddr::new(SERVER, PORT), SocketAddr::new(host, port), now).0
     };
-    let is_foretold = |number: &u32| {
-        let (first, second, third) = (isn(*number), isn(number + 1), isn(number + 2));
+    let is_predicted = |number: &u32| {
+        let first = isn(*number);
+        let second = isn(number + 1);
+        let third = isn(number + 2);
         let step = second.wrapping_sub(first);
         let guesses = [
             second,
@@ -150,27 +153,27 @@ fn foretold(numbers: u32) -> usize {
         ];
         guesses.contains(&third)
     };
-    (0..numbers).filter(is_foretold).count()
+    (0..numbers).filter(is_predicted).count()
 }
 
 // attack row 31
 #[test]
 fn attack_31_no_initial_number_follows_from_the_two_before() {
-    assert_eq!(foretold(NUMBERS), 0);
+    assert_eq!(count_predicted(NUMBERS), 0);
 }
 
 // attack row 31
 #[test]
 #[ignore = "the long check"]
-fn attack_31_no_more_of_a_million_initial_numbers_than_by_chance_follow_from_the_two_before() {
-    assert!(foretold(1_000_000) <= 2);
+fn attack_31_initial_numbers_do_not_follow_from_the_two_before_more_often_than_random() {
+    assert!(count_predicted(1_000_000) <= 2);
 }
 
 // req RFC9293:MUST-8
 // attack row 31
 #[test]
 fn attack_31_the_same_ends_begin_later_each_time() {
-    let secret = Secret::draw(&mut TestContext::default().chance);
+    let secret = Secret::draw(&mut TestContext::default().rng);
     let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
     let at = |millis: u64| secret.isn(ends.0, ends.1, Instant::from_nanos(millis * 1_000_000));
     assert_eq!(at(1000).since(at(0)), 250_000);
@@ -242,7 +245,8 @@ fn attack_44_data_on_the_answer_to_our_syn_is_read_once_open() {
 fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(50_000));
-    let (mut segments, mut acked) = (0, 10_001);
+    let mut segments = 0;
+    let mut acked = 10_001;
     script.window = 1;
     script.peer(Flags::ACK, 1, acked, b"");
     for _ in 0..100 {
@@ -257,17 +261,18 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
 // attack row 38
 #[test]
 fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
-    let (mut tcp, mut lab) =
-        (Tcp::new(LOWER, &mut TestContext::default().cx()), TestContext::default());
+    let mut tcp = Tcp::new(LOWER, &mut TestContext::default().cx());
+    let mut context = TestContext::default();
     tcp.listen(PORT, PLAIN).unwrap();
     for offset in 0..16_u8 {
         for len in 0..80 {
             let mut segment = [0_u8; 80];
             segment[12] = offset << 4;
-            take(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut lab.cx());
+            take(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut context.cx());
         }
     }
-    let bad = lab.counted(Counter::TcpHeaderErrors) + lab.counted(Counter::TcpChecksumErrors);
+    let bad =
+        context.counted(Counter::TcpHeaderErrors) + context.counted(Counter::TcpChecksumErrors);
     assert_eq!(bad, 16 * 80);
 }
 
@@ -311,8 +316,9 @@ proptest! {
                 let _ = script.tcp.send_urgent(id, &pattern(3000));
                 let _ = script.tcp.close(id);
             }
-            (script.window, script.urgent) = (window, urgent);
-            // Most of them are near the expected numbers.
+            script.window = window;
+            script.urgent = urgent;
+            // Most segments have sequence numbers near the expected ones.
             let near = |offset: i32| {
                 if offset % 3 == 0 { 1 } else { 1_u32.wrapping_add_signed(offset / 7) }
             };

@@ -32,7 +32,7 @@ impl Flow {
         }
     }
 
-    /// Reads up to `most` bytes of the other side's data. Returns whether there were any.
+    /// Reads up to `most` bytes of the other side's data. Returns whether any bytes were read.
     fn read(&mut self, tcp: &mut Tcp, id: ConnectionId, most: usize) -> bool {
         let data = tcp.received(id).unwrap();
         let count = data.len().min(most);
@@ -49,8 +49,8 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     exchange(&mut pair, seed, ids, (lens, 0), |_| ());
 }
 
-/// Lets both ends of a connection send the given numbers of bytes and close. TCP already has
-/// `given` bytes of the client's; `before` is called before every step.
+/// Lets both ends of a connection send the given numbers of bytes and close. `given` bytes of the
+/// client's data were passed to its TCP before; `before` is called before every step.
 fn exchange(
     pair: &mut Pair,
     seed: u64,
@@ -58,9 +58,10 @@ fn exchange(
     (lens, given): ((usize, usize), usize),
     mut before: impl FnMut(&mut Pair),
 ) {
-    let (mut up, mut down) = (Flow::new(lens.0), Flow::new(lens.1));
+    let mut up = Flow::new(lens.0);
+    let mut down = Flow::new(lens.1);
     up.sent = given;
-    let end = pair.lab.now + Duration::from_secs(100_000);
+    let end = pair.context.now + Duration::from_secs(100_000);
     while up.received != up.data || down.received != down.data {
         let most = usize::try_from(pair.dice.below(3000)).unwrap() + 1;
         up.write(&mut pair.client, ids.0);
@@ -80,7 +81,8 @@ fn exchange(
     down.write(&mut pair.server, ids.1);
     pair.run(Duration::from_secs(1000));
     let endings = (pair.client.status(ids.0), pair.server.status(ids.1));
-    let (client, server) = (endings.0.unwrap(), endings.1.unwrap());
+    let client = endings.0.unwrap();
+    let server = endings.1.unwrap();
     assert_eq!((client.state, server.state), (State::Closed, State::Closed), "seed {seed}");
     assert_eq!(client.statistics.bytes_in, lens.1 as u64, "seed {seed}");
     pair.client.release(ids.0);
@@ -91,7 +93,8 @@ fn exchange(
 /// Delivers an ICMP error: a segment of the client is too long.
 fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     let connection = pair.client.table.get(id).unwrap();
-    let (local, remote) = (connection.ends.local, connection.ends.remote);
+    let local = connection.ends.local;
+    let remote = connection.ends.remote;
     let ports = [local.port().to_be_bytes(), remote.port().to_be_bytes()];
     let mut first_bytes = [0; 8];
     first_bytes[..4].copy_from_slice(&ports.concat());
@@ -104,40 +107,40 @@ fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
         destination: remote.ip(),
         first_bytes,
     };
-    pair.client.icmp_error(&error, &mut pair.lab.cx());
+    pair.client.icmp_error(&error, &mut pair.context.cx());
 }
 
-/// Runs a connection whose SYN carries data, with faults from the start. It has the profile of one
-/// that was opened before.
+/// Runs a connection whose SYN carries data, with faults from the start. An earlier connection with
+/// the same profile has obtained the Fast Open cookie.
 fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
     let profile = Profile { fast_open: true, ..Profile::BULK };
     let mut pair = Pair::new(seed);
     let first = pair.connect(profile);
-    pair.client.abort(first.0, &mut pair.lab.cx()).unwrap();
+    pair.client.abort(first.0, &mut pair.context.cx()).unwrap();
     pair.client.release(first.0);
     pair.server.release(first.1);
     pair.drive();
-    pair.news.clear();
+    pair.events.clear();
     pair.faults = faults;
     let remote = SocketAddr::new(SERVER, PORT);
-    let client = pair.client.open(CLIENT, remote, profile, &mut pair.lab.cx()).unwrap();
+    let client = pair.client.open(CLIENT, remote, profile, &mut pair.context.cx()).unwrap();
     let given = pair.client.send(client, &pattern(lens.0.min(100))).unwrap();
-    let is_accepted = |news: &&(Side, ConnectionId, Event)| {
-        news.0 == Side::Server && news.2 == Event::Established
+    let is_accepted = |event: &&(Side, ConnectionId, Event)| {
+        event.0 == Side::Server && event.2 == Event::Established
     };
-    let end = pair.lab.now + Duration::from_secs(1000);
-    while pair.news.iter().find(is_accepted).is_none() {
+    let end = pair.context.now + Duration::from_secs(1000);
+    while pair.events.iter().find(is_accepted).is_none() {
         assert!(pair.step(end), "seed {seed}: nothing happens");
     }
-    let server = pair.news.iter().find(is_accepted).unwrap().1;
+    let server = pair.events.iter().find(is_accepted).unwrap().1;
     exchange(&mut pair, seed, (client, server), (lens, given), |_| ());
 }
 
 fn any_faults() -> impl Strategy<Value = Faults> {
-    (0..150_000_u32, 0..100_000_u32, 0..200_000_u32).prop_map(|(lost, doubled, late)| Faults {
+    (0..150_000_u32, 0..100_000_u32, 0..200_000_u32).prop_map(|(lost, doubled, delayed)| Faults {
         lost,
         doubled,
-        late,
+        delayed,
     })
 }
 
@@ -179,7 +182,8 @@ proptest! {
     ) {
         let profile = Profile { nagle, ecn, ..Profile::BULK };
         let mut pair = Pair::new(seed);
-        (pair.client.lower.segments, pair.server.lower.segments) = (true, true);
+        pair.client.lower.tso = true;
+        pair.server.lower.tso = true;
         pair.keeps = true;
         let ids = pair.connect(profile);
         pair.faults = faults;
@@ -228,14 +232,14 @@ proptest! {
         let mut pair = Pair::new(seed);
         let ids = pair.connect(Profile::BULK);
         pair.faults = faults;
-        let end = pair.lab.now + Duration::from_secs(10_000);
+        let end = pair.context.now + Duration::from_secs(10_000);
         pair.client.send(ids.0, &pattern(100_000)).unwrap();
         pair.server.send(ids.1, &pattern(100_000)).unwrap();
         for _ in 0..steps {
             pair.step(end);
         }
         if aborts {
-            pair.client.abort(ids.0, &mut pair.lab.cx()).unwrap();
+            pair.client.abort(ids.0, &mut pair.context.cx()).unwrap();
         }
         pair.client.release(ids.0);
         pair.server.release(ids.1);

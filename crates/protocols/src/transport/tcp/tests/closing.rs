@@ -15,7 +15,7 @@ fn figure_12_a_normal_close_ends_in_time_wait_for_a_minute() {
     script.wait(Duration::from_secs(59));
     assert_eq!(script.state(), Some(State::TimeWait));
     script.wait(Duration::from_secs(2));
-    assert_eq!(script.ending(), Some(Ending::Closed));
+    assert_eq!(script.close_reason(), Some(CloseReason::Closed));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_passive_close_passes_close_wait_and_last_ack() {
     assert_eq!(script.state(), Some(State::LastAck));
     script.peer(Flags::ACK, 5, 2, b"");
     assert_eq!(script.state(), None);
-    assert_eq!(script.ending(), Some(Ending::Closed));
+    assert_eq!(script.close_reason(), Some(CloseReason::Closed));
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"end");
 }
 
@@ -77,7 +77,7 @@ fn a_fin_that_comes_before_the_data_waits_for_it() {
 }
 
 #[test]
-fn a_fin_that_somebody_forged_does_not_hide_the_true_one() {
+fn a_forged_fin_does_not_hide_the_true_one() {
     let mut script = Script::established(PLAIN);
     script.peer(FIN_ACK, 3, 1, b"");
     script.peer(Flags::ACK, 1, 1, b"abcdef");
@@ -198,24 +198,24 @@ fn a_released_connection_sends_what_is_queued_and_closes_in_order() {
 
 // req RFC9293:MUST-12
 #[test]
-fn an_abort_tells_the_peer_and_is_told_to_the_user() {
+fn an_abort_resets_the_peer_and_is_reported_to_the_user() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
-    pair.client.abort(client, &mut pair.lab.cx()).unwrap();
+    pair.client.abort(client, &mut pair.context.cx()).unwrap();
     pair.drive();
-    assert_eq!(pair.client.status(client).unwrap().ending, Some(Ending::Aborted));
-    assert_eq!(pair.server.status(server).unwrap().ending, Some(Ending::Reset));
-    assert!(pair.news.contains(&(Side::Server, server, Event::Closed)));
+    assert_eq!(pair.client.status(client).unwrap().close_reason, Some(CloseReason::Aborted));
+    assert_eq!(pair.server.status(server).unwrap().close_reason, Some(CloseReason::Reset));
+    assert!(pair.events.contains(&(Side::Server, server, Event::Closed)));
 }
 
 #[test]
-fn a_name_of_a_connection_that_has_gone_names_no_other() {
+fn an_identifier_of_an_ended_connection_is_not_reused() {
     let mut script = Script::established(PLAIN);
     let old = script.id.unwrap();
     script.peer(Flags::RST, 1, 0, b"");
     script.release();
     let remote = SocketAddr::new(CLIENT, 9);
-    script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx()).unwrap();
     assert_eq!(script.tcp.status(old), Err(NoConnection));
     assert_eq!(script.tcp.close(old), Err(NoConnection));
 }
@@ -229,7 +229,7 @@ fn the_window_behind_a_fin_is_as_large_as_before_it() {
 }
 
 #[test]
-fn in_time_wait_a_peer_that_goes_on_is_told_where_we_stand() {
+fn in_time_wait_a_peer_that_sends_on_gets_the_current_acknowledgment() {
     let mut script = Script::established(PLAIN);
     script.close();
     script.peer(FIN_ACK, 1, 2, b"");

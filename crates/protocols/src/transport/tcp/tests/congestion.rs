@@ -1,4 +1,5 @@
-//! Congestion control on the wire: RFC 5681, RFC 6582, RFC 6928; attack row 39.
+//! Congestion control on the wire: RFC 5681, RFC 6582, RFC 6928; row 39 of
+//! docs/ledger/attacks.txt.
 
 use super::*;
 

@@ -22,10 +22,10 @@ fn agreed() -> Script {
 }
 
 #[test]
-fn a_syn_offers_it_and_a_repeated_one_does_not() {
+fn a_syn_offers_ecn_and_a_retransmitted_syn_does_not() {
     let mut script = Script::new();
     let remote = SocketAddr::new(CLIENT, 4000);
-    script.tcp.open(SERVER, remote, ECN, &mut script.lab.cx()).unwrap();
+    script.tcp.open(SERVER, remote, ECN, &mut script.context.cx()).unwrap();
     assert_eq!(script.output()[0].flags, SETUP);
     assert_eq!(script.wait_millis(1000)[0].flags, Flags::SYN);
 }
@@ -95,7 +95,7 @@ fn a_mark_on_what_is_no_capable_connection_is_ignored() {
 }
 
 #[test]
-fn a_probe_of_a_shut_window_may_not_be_marked() {
+fn a_probe_of_a_zero_window_may_not_be_marked() {
     let mut script = agreed();
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");

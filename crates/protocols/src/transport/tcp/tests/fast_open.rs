@@ -1,4 +1,4 @@
-//! Fast Open: RFC 7413; attack row 44.
+//! Fast Open: RFC 7413; row 44 of docs/ledger/attacks.txt.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn is_cookie(said: Option<FastOpen>) -> bool {
 }
 
 #[test]
-fn it_is_off_unless_asked_for() {
+fn fast_open_is_off_by_default() {
     const { assert!(!Profile::BULK.fast_open && !Profile::INTERACTIVE.fast_open) };
     let (_, given) = with_cookie(PLAIN);
     assert_eq!(given, None);
@@ -38,7 +38,7 @@ fn it_is_off_unless_asked_for() {
 }
 
 #[test]
-fn who_asks_for_a_cookie_gets_one_and_its_data_waits() {
+fn a_cookie_request_is_answered_and_its_data_waits() {
     let mut script = Script::listening(FAST);
     script.options = Options { fast_open: Some(FastOpen::Request), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, b"data");
@@ -69,7 +69,7 @@ fn the_answer_of_the_application_does_not_wait_for_the_handshake() {
 }
 
 #[test]
-fn an_answer_that_is_lost_with_the_syn_is_sent_again() {
+fn data_lost_with_the_syn_ack_is_retransmitted() {
     let (mut script, _) = early(b"question");
     script.send(b"answer");
     let sent = script.wait_millis(1100);
@@ -102,12 +102,12 @@ fn early_connections_have_a_limit_of_their_own() {
     // No acknowledgment of a handshake arrives.
     pair.fate = Box::new(|_, side, header| side == Side::Server || header.flags.has(Flags::SYN));
     for _ in 0..20 {
-        let id = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+        let id = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
         pair.client.send(id, b"early").unwrap();
     }
     pair.run(Duration::from_millis(20));
-    assert_eq!(pair.lab.counted(Counter::TcpFastOpensIn), 16);
-    assert_eq!(pair.lab.counted(refused), 4);
+    assert_eq!(pair.context.counted(Counter::TcpFastOpensIn), 16);
+    assert_eq!(pair.context.counted(refused), 4);
 }
 
 #[test]
@@ -115,19 +115,19 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     pair.run(Duration::from_secs(1));
-    pair.news.clear();
-    let begin = pair.lab.now;
+    pair.events.clear();
+    let begin = pair.context.now;
     let remote = SocketAddr::new(SERVER, PORT);
-    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     pair.client.send(client, b"question").unwrap();
     pair.run(pair.delay);
-    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    let server = pair.events.iter().find(|event| event.0 == Side::Server).unwrap().1;
     assert_eq!(pair.server.received(server).unwrap(), b"question");
     pair.server.send(server, b"answer").unwrap();
     pair.run(pair.delay);
     assert_eq!(pair.client.received(client).unwrap(), b"answer");
-    assert_eq!(pair.lab.counted(Counter::TcpFastOpensOut), 1);
-    assert_eq!(pair.lab.now - begin, pair.delay * 2);
+    assert_eq!(pair.context.counted(Counter::TcpFastOpensOut), 1);
+    assert_eq!(pair.context.now - begin, pair.delay * 2);
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
     // The server has another key, so the cookie is wrong now.
     pair.server.fast_open = Tcp::new(LOWER, &mut TestContext::with_seed(9).cx()).fast_open;
     let remote = SocketAddr::new(SERVER, PORT);
-    pair.news.clear();
-    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    pair.events.clear();
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     pair.client.send(client, b"question").unwrap();
     pair.run(Duration::from_secs(1));
-    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    let server = pair.events.iter().find(|event| event.0 == Side::Server).unwrap().1;
     assert_eq!(pair.server.received(server).unwrap(), b"question");
     assert_eq!(pair.client.status(client).unwrap().send_queue, 0);
 }
@@ -154,7 +154,7 @@ fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
     // A middlebox drops segments with the option.
     pair.fate = Box::new(|_, _, header| header.options.fast_open.is_none());
     let remote = SocketAddr::new(SERVER, PORT);
-    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     pair.client.send(client, b"question").unwrap();
     pair.run(Duration::from_secs(5));
     let syns = pair.trace[before..].iter().filter(|sent| sent.2.flags == Flags::SYN);
@@ -170,16 +170,16 @@ fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
 fn more_data_than_fits_goes_behind_the_handshake() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
-    pair.news.clear();
+    pair.events.clear();
     let remote = SocketAddr::new(SERVER, PORT);
-    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
+    let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     let data = pattern(100_000);
     let taken = pair.client.send(client, &data).unwrap();
     pair.run(Duration::from_millis(6));
     let first = pair.trace.iter().rev().find(|sent| sent.2.flags == Flags::SYN).unwrap();
     assert!((1000..=1460).contains(&first.3), "{}", first.3);
     pair.run(Duration::from_secs(1));
-    let server = pair.news.iter().find(|news| news.0 == Side::Server).unwrap().1;
+    let server = pair.events.iter().find(|event| event.0 == Side::Server).unwrap().1;
     let mut received = Vec::new();
     for _ in 0..1000 {
         let data = pair.server.received(server).unwrap().to_vec();
@@ -191,10 +191,10 @@ fn more_data_than_fits_goes_behind_the_handshake() {
 }
 
 #[test]
-fn a_reset_of_an_early_connection_is_told_to_its_user() {
+fn a_reset_of_an_early_connection_is_reported_to_its_user() {
     let (mut script, _) = early(b"question");
     script.peer(Flags::RST, 9, 0, b"");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
     assert!(script.events.contains(&Event::Closed));
 }
 
@@ -210,7 +210,7 @@ fn an_answer_is_sent_again_if_only_the_handshake_is_acknowledged() {
 }
 
 #[test]
-fn what_went_before_the_handshake_has_ended_is_out_once() {
+fn data_sent_before_the_handshake_ends_is_outstanding_once() {
     let (mut script, _) = early(b"question");
     script.send(b"answer");
     // The peer's SYN is retransmitted, because the answer was lost.
@@ -234,10 +234,10 @@ fn the_longest_cookie_leaves_no_room_for_the_user_timeout() {
     let mut script = Script::new();
     let cookie = Cookie::new(&[7; 16]).unwrap();
     script.tcp.fast_open_client.keep(CLIENT, cookie, 1460);
-    let patience = UserTimeout { is_shared: true, ..UserTimeout::DEFAULT };
-    let profile = Profile { fast_open: true, patience, ..Profile::BULK };
+    let user_timeout = UserTimeout { is_shared: true, ..UserTimeout::DEFAULT };
+    let profile = Profile { fast_open: true, user_timeout, ..Profile::BULK };
     let remote = SocketAddr::new(CLIENT, 4000);
-    script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+    script.tcp.open(SERVER, remote, profile, &mut script.context.cx()).unwrap();
     let options = script.output()[0].header.options;
     assert_eq!(options.fast_open, Some(FastOpen::Cookie(cookie)));
     assert_eq!(options.user_timeout, None);

@@ -2,76 +2,76 @@
 
 use super::*;
 
-fn with_patience(patience: UserTimeout) -> Profile {
-    Profile { patience, ..PLAIN }
+fn with_user_timeout(user_timeout: UserTimeout) -> Profile {
+    Profile { user_timeout, ..PLAIN }
 }
 
 const SHORT: UserTimeout = UserTimeout { r2: Some(Duration::from_secs(3)), ..UserTimeout::DEFAULT };
 
 // req RFC9293:MUST-20, RFC9293:SHLD-9, RFC9293:SHLD-10
 #[test]
-fn at_r1_the_user_and_the_layer_below_are_told_and_at_r2_it_ends() {
+fn at_r1_the_user_and_the_layer_below_are_notified_and_at_r2_it_ends() {
     let mut script = Script::established(PLAIN);
     script.send(b"x");
     assert_eq!(script.wait_millis(700).len(), 2);
     assert!(!script.events.contains(&Event::Unresponsive));
-    assert_eq!(script.tcp.suspect(), None);
+    assert_eq!(script.tcp.take_suspect_destination(), None);
     assert_eq!(script.wait_millis(1000).len(), 1, "the third");
     assert!(script.events.contains(&Event::Unresponsive));
-    assert_eq!(script.tcp.suspect(), Some(CLIENT));
-    assert_eq!(script.tcp.suspect(), None, "once");
+    assert_eq!(script.tcp.take_suspect_destination(), Some(CLIENT));
+    assert_eq!(script.tcp.take_suspect_destination(), None, "once");
     script.wait(Duration::from_secs(1000));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // req RFC9293:MUST-22
 #[test]
-fn at_r1_of_a_syn_the_user_and_the_layer_below_are_told_too() {
+fn at_r1_of_a_syn_the_user_and_the_layer_below_are_notified_too() {
     let mut script = Script::syn_sent(PLAIN);
     script.wait(Duration::from_secs(8));
     assert!(script.events.contains(&Event::Unresponsive));
-    assert_eq!(script.tcp.suspect(), Some(CLIENT));
+    assert_eq!(script.tcp.take_suspect_destination(), Some(CLIENT));
     assert_eq!(script.state(), Some(State::SynSent));
 }
 
 // req RFC9293:MUST-21
 #[test]
 fn the_user_can_set_r2_and_it_is_kept_to_the_moment() {
-    let mut script = Script::established(with_patience(SHORT));
+    let mut script = Script::established(with_user_timeout(SHORT));
     script.send(b"x");
     script.wait_millis(3190);
     assert_eq!(script.state(), Some(State::Established));
     script.wait_millis(20);
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // req RFC9293:MUST-21
 #[test]
 fn the_user_can_set_r2_of_an_open_connection() {
     let mut script = Script::established(PLAIN);
-    let patience = UserTimeout { r2: Some(Duration::from_secs(1000)), ..UserTimeout::DEFAULT };
-    script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
+    let user_timeout = UserTimeout { r2: Some(Duration::from_secs(1000)), ..UserTimeout::DEFAULT };
+    script.tcp.set_user_timeout(script.id.unwrap(), user_timeout).unwrap();
     script.send(b"x");
     script.wait(Duration::from_secs(990));
     assert_eq!(script.state(), Some(State::Established));
     script.wait(Duration::from_secs(20));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // req RFC9293:MUST-23
 #[test]
 fn a_syn_is_repeated_for_three_minutes_at_least_whatever_the_user_sets() {
-    let patience = UserTimeout { r2_syn: Duration::from_secs(1), ..SHORT };
-    let mut script = Script::syn_sent(with_patience(patience));
+    let user_timeout = UserTimeout { r2_syn: Duration::from_secs(1), ..SHORT };
+    let mut script = Script::syn_sent(with_user_timeout(user_timeout));
     script.wait(Duration::from_secs(180));
     assert_eq!(script.state(), Some(State::SynSent));
     script.wait(Duration::from_secs(100));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 #[test]
-fn a_timeout_that_the_user_sets_ends_a_shut_window_too() {
-    let mut script = Script::established(with_patience(SHORT));
+fn a_timeout_that_the_user_sets_ends_a_zero_window_too() {
+    let mut script = Script::established(with_user_timeout(SHORT));
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(b"x");
@@ -79,7 +79,7 @@ fn a_timeout_that_the_user_sets_ends_a_shut_window_too() {
         script.wait_millis(100);
         script.peer(Flags::ACK, 1, 1, b"");
     }
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // req RFC9293:SHLD-17
@@ -98,7 +98,7 @@ fn data_behind_an_edge_that_has_moved_left_does_not_time_out() {
 
 #[test]
 fn a_byte_that_is_acknowledged_now_and_then_keeps_a_connection() {
-    let mut script = Script::established(with_patience(SHORT));
+    let mut script = Script::established(with_user_timeout(SHORT));
     for acknowledged in 1..50 {
         script.send(b"x");
         script.wait_millis(2900);
@@ -109,14 +109,14 @@ fn a_byte_that_is_acknowledged_now_and_then_keeps_a_connection() {
 
 #[test]
 fn a_bulk_transfer_survives_fifteen_timeouts_in_a_row() {
-    let mut script = Script::established(with_patience(UserTimeout::LONG));
+    let mut script = Script::established(with_user_timeout(UserTimeout::LONG));
     script.send(b"x");
     script.wait(Duration::from_secs(450));
     assert_eq!(script.state(), Some(State::Established));
     script.wait(Duration::from_secs(150));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
     let sent_again = u64::from(UserTimeout::LONG.r2_timeouts);
-    assert_eq!(script.lab.counted(Counter::TcpTimeouts), sent_again);
+    assert_eq!(script.context.counted(Counter::TcpTimeouts), sent_again);
 }
 
 // req RFC9293:SHLD-11
@@ -132,36 +132,37 @@ const SHARED: UserTimeout =
     UserTimeout { r2: Some(Duration::from_secs(300)), is_shared: true, ..UserTimeout::DEFAULT };
 
 #[test]
-fn the_user_timeout_is_told_with_the_syn_and_when_it_changes_and_else_not() {
-    let mut script = Script::syn_sent(with_patience(SHARED));
+fn the_user_timeout_is_sent_with_the_syn_and_when_it_changes_only() {
+    let mut script = Script::syn_sent(with_user_timeout(SHARED));
     let syn = script.wait(Duration::from_secs(2));
     assert_eq!(syn[0].header.options.user_timeout, Some(300));
     script.peer(SYN_ACK, 0, 1, b"");
     assert_eq!(script.send(b"x")[0].header.options.user_timeout, None);
-    let patience = UserTimeout { r2: Some(Duration::from_secs(400)), ..SHARED };
-    script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
-    let told: Vec<_> = script.output().iter().map(|s| s.header.options.user_timeout).collect();
-    assert_eq!(told, [Some(400)]);
+    let user_timeout = UserTimeout { r2: Some(Duration::from_secs(400)), ..SHARED };
+    script.tcp.set_user_timeout(script.id.unwrap(), user_timeout).unwrap();
+    let received_timeout: Vec<_> =
+        script.output().iter().map(|s| s.header.options.user_timeout).collect();
+    assert_eq!(received_timeout, [Some(400)]);
     assert_eq!(Script::syn_sent(PLAIN).wait_millis(1000)[0].header.options.user_timeout, None);
 }
 
 #[test]
 fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
-    for (profile, told, ends_after) in [
-        (with_patience(SHARED), 1000, 1000),
-        (with_patience(SHARED), 100, 300),
-        (with_patience(UserTimeout { is_shared: false, ..SHARED }), 1000, 300),
-        (with_patience(SHARED), 0, 300),
-        (with_patience(SHARED), 0xFFFF, 3600),
+    for (profile, received_timeout, ends_after) in [
+        (with_user_timeout(SHARED), 1000, 1000),
+        (with_user_timeout(SHARED), 100, 300),
+        (with_user_timeout(UserTimeout { is_shared: false, ..SHARED }), 1000, 300),
+        (with_user_timeout(SHARED), 0, 300),
+        (with_user_timeout(SHARED), 0xFFFF, 3600),
     ] {
         let mut script = Script::established(profile);
-        script.options.user_timeout = Some(told);
+        script.options.user_timeout = Some(received_timeout);
         script.peer(Flags::ACK, 1, 1, b"");
         script.send(b"x");
         script.wait(Duration::from_secs(ends_after - 1));
-        assert_eq!(script.state(), Some(State::Established), "{told}");
+        assert_eq!(script.state(), Some(State::Established), "{received_timeout}");
         script.wait(Duration::from_secs(2));
-        assert_eq!(script.ending(), Some(Ending::TimedOut), "{told}");
+        assert_eq!(script.close_reason(), Some(CloseReason::TimedOut), "{received_timeout}");
     }
 }
 
@@ -178,12 +179,12 @@ fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
 
 /// Runs only the timers of the client for `time`.
 fn run_timers(pair: &mut Pair, time: Duration) {
-    let end = pair.lab.now + time;
+    let end = pair.context.now + time;
     while let Some(due) = pair.client.deadline().filter(|due| *due <= end) {
-        pair.lab.now = pair.lab.now.max(due);
-        pair.client.timeout(&mut pair.lab.cx());
+        pair.context.now = pair.context.now.max(due);
+        pair.client.timeout(&mut pair.context.cx());
     }
-    pair.lab.now = end;
+    pair.context.now = end;
 }
 
 #[test]
@@ -192,25 +193,25 @@ fn r2_comes_though_the_link_never_takes_anything_more() {
     run_timers(&mut pair, Duration::from_secs(100));
     assert_eq!(pair.state(Side::Client, id), State::Established);
     run_timers(&mut pair, Duration::from_secs(100));
-    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
+    assert_eq!(pair.client.status(id).unwrap().close_reason, Some(CloseReason::TimedOut));
 }
 
 #[test]
 fn r2_of_a_syn_comes_though_its_repetition_never_leaves() {
     let mut pair = Pair::new(5);
     let remote = SocketAddr::new(SERVER, PORT);
-    let id = pair.client.open(CLIENT, remote, PLAIN, &mut pair.lab.cx()).unwrap();
+    let id = pair.client.open(CLIENT, remote, PLAIN, &mut pair.context.cx()).unwrap();
     let segment = pair.next_segment(Side::Client).unwrap();
     pair.pool.put(segment.packet);
     pair.client.output_stopped();
     run_timers(&mut pair, Duration::from_secs(180));
     assert_eq!(pair.state(Side::Client, id), State::SynSent);
     run_timers(&mut pair, Duration::from_secs(60));
-    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
+    assert_eq!(pair.client.status(id).unwrap().close_reason, Some(CloseReason::TimedOut));
 }
 
 #[test]
-fn what_the_link_holds_up_backs_the_timer_off_once() {
+fn output_blocked_by_the_link_backs_the_timer_off_once() {
     let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
     let rto = pair.client.status(id).unwrap().rto;
     run_timers(&mut pair, Duration::from_secs(60));
@@ -219,9 +220,9 @@ fn what_the_link_holds_up_backs_the_timer_off_once() {
 }
 
 #[test]
-fn what_the_link_has_held_up_goes_on_when_it_takes_packets_again() {
+fn output_blocked_by_the_link_continues_when_it_accepts_packets() {
     let (mut pair, _) = behind_a_stuck_link(Profile::BULK);
-    let accepted = pair.news.iter().find(|(side, ..)| *side == Side::Server).unwrap().1;
+    let accepted = pair.events.iter().find(|(side, ..)| *side == Side::Server).unwrap().1;
     run_timers(&mut pair, Duration::from_secs(60));
     pair.run(Duration::from_secs(10));
     assert!(pair.read_all(Side::Server, accepted) == pattern(100_000));
@@ -232,7 +233,7 @@ fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
     let mut pair = Pair::new(5);
     let (id, _) = pair.connect(Profile::BULK);
     let remote = SocketAddr::new(SERVER, PORT);
-    let behind = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.lab.cx()).unwrap();
+    let behind = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
     pair.drive();
     pair.client.send(behind, b"lost").unwrap();
     pair.fate = Box::new(|_, side, _| side == Side::Server);
@@ -241,42 +242,42 @@ fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
     pair.client.send(behind, &pattern(10_000)).unwrap();
     pair.client.output_stopped();
     run_timers(&mut pair, Duration::from_secs(200));
-    assert_eq!(pair.client.status(behind).unwrap().ending, Some(Ending::TimedOut));
-    assert_eq!(pair.client.status(id).unwrap().ending, Some(Ending::TimedOut));
+    assert_eq!(pair.client.status(behind).unwrap().close_reason, Some(CloseReason::TimedOut));
+    assert_eq!(pair.client.status(id).unwrap().close_reason, Some(CloseReason::TimedOut));
 }
 
 #[test]
-fn a_shut_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
-    let mut script = Script::established(with_patience(SHORT));
+fn a_zero_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
+    let mut script = Script::established(with_user_timeout(SHORT));
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(b"x");
     assert_eq!(script.wait_millis(1000).len(), 2, "it was probed");
     script.tcp.output_stopped();
-    let end = script.lab.now + Duration::from_secs(10);
+    let end = script.context.now + Duration::from_secs(10);
     while let Some(due) = script.tcp.deadline().filter(|due| *due <= end) {
-        script.lab.now = script.lab.now.max(due);
-        script.tcp.timeout(&mut script.lab.cx());
+        script.context.now = script.context.now.max(due);
+        script.tcp.timeout(&mut script.context.cx());
     }
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 /// Runs the timers for `time` while the layer below accepts nothing.
 fn wait_without_output(script: &mut Script, time: Duration) {
-    let end = script.lab.now + time;
+    let end = script.context.now + time;
     script.tcp.output_stopped();
     while let Some(at) = script.tcp.deadline().filter(|at| *at <= end) {
-        script.lab.now = script.lab.now.max(at);
-        script.tcp.timeout(&mut script.lab.cx());
+        script.context.now = script.context.now.max(at);
+        script.tcp.timeout(&mut script.context.cx());
         script.tcp.output_stopped();
     }
-    script.lab.now = end;
+    script.context.now = end;
 }
 
 fn opening() -> Script {
     let mut script = Script::new();
     let remote = SocketAddr::new(CLIENT, 4000);
-    let id = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    let id = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx()).unwrap();
     script.id = Some(id);
     script
 }
@@ -288,9 +289,9 @@ fn a_syn_that_never_leaves_is_given_up_after_three_minutes() {
     wait_without_output(&mut script, Duration::from_secs(180));
     assert_eq!(script.status().state, State::SynSent);
     wait_without_output(&mut script, Duration::from_secs(10));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
     assert_eq!(script.counted(Counter::TcpTimeouts), 0, "the network has lost nothing");
-    assert_eq!(script.tcp.suspect(), Some(CLIENT), "the layer below was told");
+    assert_eq!(script.tcp.take_suspect_destination(), Some(CLIENT), "the layer below was notified");
 }
 
 #[test]
@@ -327,9 +328,9 @@ fn first_data_that_never_leaves_ends_with_its_cause() {
     let mut script = behind_a_dead_device(b"first");
     wait_without_output(&mut script, Duration::from_secs(99));
     assert_eq!(script.status().state, State::Established);
-    assert_eq!(script.tcp.suspect(), Some(CLIENT), "the layer below was told");
+    assert_eq!(script.tcp.take_suspect_destination(), Some(CLIENT), "the layer below was notified");
     wait_without_output(&mut script, Duration::from_secs(60));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
     assert_eq!(script.counted(Counter::TcpTimeouts), 0, "the network has lost nothing");
 }
 
@@ -339,7 +340,7 @@ fn first_data_behind_an_output_that_stops_later_is_given_up_too() {
     let id = script.id.unwrap();
     script.tcp.send(id, b"first").unwrap();
     wait_without_output(&mut script, Duration::from_secs(200));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 #[test]
@@ -347,7 +348,7 @@ fn a_fin_that_never_leaves_is_given_up_too() {
     let mut script = Script::established(PLAIN);
     script.tcp.close(script.id.unwrap()).unwrap();
     wait_without_output(&mut script, Duration::from_secs(200));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 #[test]
@@ -365,7 +366,7 @@ fn first_data_that_leaves_late_is_timed_from_then_on() {
 }
 
 #[test]
-fn first_data_that_finds_a_shut_window_when_output_goes_on_waits_for_it_as_ever() {
+fn first_data_that_finds_a_zero_window_when_output_goes_on_waits_for_it_as_ever() {
     let mut script = Script::established(PLAIN);
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
@@ -381,7 +382,7 @@ fn first_data_that_finds_a_shut_window_when_output_goes_on_waits_for_it_as_ever(
 }
 
 #[test]
-fn an_idle_connection_over_a_dead_device_waits_for_ever() {
+fn an_idle_connection_over_a_dead_device_waits_indefinitely() {
     let mut script = Script::established(PLAIN);
     wait_without_output(&mut script, Duration::from_secs(1000));
     assert_eq!((script.status().state, script.tcp.deadline()), (State::Established, None));
@@ -393,5 +394,5 @@ fn where_no_route_is_known_the_end_says_that_the_peer_is_unreachable() {
     script.tcp.has_no_route(script.id.unwrap());
     assert_eq!(script.state(), Some(State::SynSent));
     script.wait(Duration::from_secs(300));
-    assert_eq!(script.ending(), Some(Ending::Unreachable));
+    assert_eq!(script.close_reason(), Some(CloseReason::Unreachable));
 }

@@ -37,8 +37,9 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
     let mut pool = Pool::new(4, 2000);
     pair.server.listen(PORT, Profile::BULK).unwrap();
     let remote = SocketAddr::new(SERVER, PORT);
-    let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.lab.cx()).unwrap();
-    let (mut segments, mut with_size) = (0, 0);
+    let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
+    let mut segments = 0;
+    let mut with_size = 0;
     for round in 0..20 {
         if round == 5 {
             pair.client.send(id, &pattern(20_000)).unwrap();
@@ -47,9 +48,10 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
         for side in [Side::Client, Side::Server] {
             loop {
                 let tcp = if side == Side::Client { &mut pair.client } else { &mut pair.server };
-                let Some(segment) = tcp.transmit(&mut pool, &mut pair.lab.cx()) else { break };
+                let Some(segment) = tcp.transmit(&mut pool, &mut pair.context.cx()) else { break };
                 let theirs = etherparse::TcpSlice::from_slice(segment.packet.data()).unwrap();
-                let (source, destination) = (side.address(), side.other().address());
+                let source = side.address();
+                let destination = side.other().address();
                 let (IpAddr::V4(from), IpAddr::V4(to)) = (source, destination) else {
                     panic!("both are of IPv4");
                 };
@@ -66,12 +68,12 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
                 let bytes = segment.packet.data().to_vec();
                 pool.put(segment.packet);
                 let other = if side == Side::Client { &mut pair.server } else { &mut pair.client };
-                take(other, (source, destination), &bytes, &mut pair.lab.cx());
+                take(other, (source, destination), &bytes, &mut pair.context.cx());
             }
         }
-        pair.lab.advance(Duration::from_millis(50));
-        pair.client.timeout(&mut pair.lab.cx());
-        pair.server.timeout(&mut pair.lab.cx());
+        pair.context.advance(Duration::from_millis(50));
+        pair.client.timeout(&mut pair.context.cx());
+        pair.server.timeout(&mut pair.context.cx());
     }
     assert_eq!(with_size, 2);
     assert!(segments > 15, "{segments}");
@@ -93,7 +95,7 @@ fn a_segment_with_a_wrong_checksum_is_counted_and_changes_nothing() {
     let ends = (SocketAddr::new(CLIENT, 4000), SocketAddr::new(SERVER, PORT));
     let mut bytes = make(header, ends, b"data").data().to_vec();
     bytes[20] ^= 0x40;
-    take(&mut script.tcp, (CLIENT, SERVER), &bytes, &mut script.lab.cx());
+    take(&mut script.tcp, (CLIENT, SERVER), &bytes, &mut script.context.cx());
     assert_eq!(script.output(), []);
     assert_eq!((script.status().receive_queue, script.status().send_window), (0, 60_000));
     assert_eq!(script.counted(Counter::TcpChecksumErrors), 1);
@@ -120,7 +122,7 @@ fn options_are_read_at_any_byte_and_unknown_ones_skipped() {
         let sum = LOWER.sum(CLIENT, SERVER, &segment).finish();
         segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
         let mut script = Script::listening(PLAIN);
-        take(&mut script.tcp, (CLIENT, SERVER), &segment, &mut script.lab.cx());
+        take(&mut script.tcp, (CLIENT, SERVER), &segment, &mut script.context.cx());
         let ends = (SocketAddr::new(SERVER, PORT), SocketAddr::new(CLIENT, 4000));
         let (_, connection) = script.tcp.table.find(ends).unwrap();
         assert_eq!(connection.snd_mss, 700, "{padding:?}");
@@ -130,7 +132,7 @@ fn options_are_read_at_any_byte_and_unknown_ones_skipped() {
 
 // req RFC9293:MUST-4
 #[test]
-fn what_stands_behind_the_end_of_the_options_is_not_looked_at() {
+fn bytes_after_the_end_of_the_options_are_ignored() {
     let mut script = Script::established(PLAIN);
     script.deliver_raw(&[0, 2, 0, 9], b"data");
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"data");
@@ -151,7 +153,7 @@ fn only_the_last_segment_of_what_was_given_carries_the_push_bit() {
 
 // req RFC9293:MUST-60
 #[test]
-fn what_was_given_without_a_push_leaves_without_being_asked_for() {
+fn data_without_a_push_is_sent_without_a_flush() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
     assert_eq!(script.send(b"b"), []);
@@ -167,13 +169,13 @@ fn what_was_given_without_a_push_leaves_without_being_asked_for() {
 fn a_reset_that_carries_data_is_a_reset() {
     let mut script = Script::established(PLAIN);
     script.peer(Flags::RST, 1, 0, b"out of memory");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
 }
 
 // req RFC9293:MUST-31
 #[test]
-fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_told_to_its_end() {
+fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_reported_to_its_end() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(Profile::BULK);
     let data = pattern(100_000);
@@ -199,12 +201,12 @@ fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_told_to_its_end() {
 #[test]
 fn only_a_segment_longer_than_the_peer_takes_is_to_be_cut_by_the_device() {
     let mut script = Script::established(PLAIN);
-    script.tcp.lower.segments = true;
+    script.tcp.lower.tso = true;
     let id = script.id.unwrap();
     let mut pool = Pool::new(4, 10_000);
     let mut sent = |script: &mut Script, len: usize| {
         script.tcp.send(id, &pattern(len)).unwrap();
-        let segment = script.tcp.transmit(&mut pool, &mut script.lab.cx()).unwrap();
+        let segment = script.tcp.transmit(&mut pool, &mut script.context.cx()).unwrap();
         let sent = (segment.packet.len() - header::HEADER_LEN, segment.packet.offload.segment_size);
         pool.put(segment.packet);
         sent

@@ -1,4 +1,4 @@
-//! ICMP errors: RFC 9293 §3.9.2.2, RFC 5927; attack row 20.
+//! ICMP errors: RFC 9293 §3.9.2.2, RFC 5927; row 20 of docs/ledger/attacks.txt.
 
 use super::*;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
@@ -6,9 +6,10 @@ use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 const HOST: ErrorKind = ErrorKind::Unreachable(Unreachable::Host);
 const PORT_CLOSED: ErrorKind = ErrorKind::Unreachable(Unreachable::Port);
 
-/// Delivers to `script` an error that quotes the number `seq` of its connection.
+/// Delivers to `script` an error that quotes the sequence number `seq` of its connection.
 fn error(script: &mut Script, kind: ErrorKind, seq: u32) {
-    let ([s0, s1], [d0, d1]) = (script.port.to_be_bytes(), 4000_u16.to_be_bytes());
+    let [s0, s1] = script.port.to_be_bytes();
+    let [d0, d1] = 4000_u16.to_be_bytes();
     let [q0, q1, q2, q3] = (script.iss + seq).0.to_be_bytes();
     let error = IcmpError {
         kind,
@@ -18,20 +19,20 @@ fn error(script: &mut Script, kind: ErrorKind, seq: u32) {
         destination: CLIENT,
         first_bytes: [s0, s1, d0, d1, q0, q1, q2, q3],
     };
-    script.tcp.icmp_error(&error, &mut script.lab.cx());
+    script.tcp.icmp_error(&error, &mut script.context.cx());
 }
 
 // req RFC9293:SHLD-26, RFC9293:MUST-54
 #[test]
 fn a_hard_error_about_our_syn_refuses_the_connection() {
-    for (why, ending) in [
-        (Unreachable::Port, Ending::Refused),
-        (Unreachable::Protocol, Ending::Refused),
-        (Unreachable::Prohibited, Ending::Unreachable),
+    for (why, close_reason) in [
+        (Unreachable::Port, CloseReason::Refused),
+        (Unreachable::Protocol, CloseReason::Refused),
+        (Unreachable::Prohibited, CloseReason::Unreachable),
     ] {
         let mut script = Script::syn_sent(PLAIN);
         error(&mut script, ErrorKind::Unreachable(why), 0);
-        assert_eq!(script.ending(), Some(ending));
+        assert_eq!(script.close_reason(), Some(close_reason));
     }
 }
 
@@ -46,7 +47,7 @@ fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
         assert_eq!(script.state(), Some(State::SynSent));
         assert_eq!(script.status().soft_error, Some(kind));
         script.wait(Duration::from_secs(300));
-        assert_eq!(script.ending(), Some(Ending::Unreachable));
+        assert_eq!(script.close_reason(), Some(CloseReason::Unreachable));
     }
 }
 
@@ -92,7 +93,7 @@ fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
 
 // attack row 20
 #[test]
-fn attack_20_no_router_is_believed_below_552_bytes() {
+fn attack_20_no_router_is_accepted_below_552_bytes() {
     for next_hop_mtu in [Some(1), Some(68), Some(551)] {
         let mut script = Script::established(PLAIN);
         script.send(&pattern(3000));

@@ -50,7 +50,7 @@ fn a_probe_has_no_data_and_a_number_that_was_acknowledged() {
 
 // req RFC9293:MUST-26
 #[test]
-fn what_arrives_puts_off_the_probe() {
+fn received_segments_postpone_the_probe() {
     let mut script = watched();
     for step in 0..5 {
         script.wait(Duration::from_secs(90));
@@ -82,7 +82,7 @@ fn the_connection_ends_only_when_the_last_probe_is_not_answered() {
     let mut script = watched();
     let sent = script.wait(Duration::from_secs(300));
     assert_eq!(seconds(&sent), [100, 110, 120]);
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // req RFC9293:MUST-29
@@ -113,8 +113,8 @@ fn a_pair_stays_open_for_a_day_without_data_and_ends_when_the_wire_is_cut() {
     assert_eq!(pair.state(Side::Server, server), State::Established);
     pair.fate = Box::new(|_, _, _| false);
     pair.run(Duration::from_secs(200));
-    assert_eq!(pair.client.status(client).unwrap().ending, Some(Ending::TimedOut));
-    assert_eq!(pair.server.status(server).unwrap().ending, Some(Ending::TimedOut));
+    assert_eq!(pair.client.status(client).unwrap().close_reason, Some(CloseReason::TimedOut));
+    assert_eq!(pair.server.status(server).unwrap().close_reason, Some(CloseReason::TimedOut));
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn an_idle_time_of_nothing_keeps_no_busy_connection_turning() {
 #[test]
 fn a_probe_that_is_due_leaves_behind_data_that_leaves_at_the_same_time() {
     let mut script = watched();
-    script.lab.advance(POLICY.idle);
-    script.tcp.timeout(&mut script.lab.cx());
+    script.context.advance(POLICY.idle);
+    script.tcp.timeout(&mut script.context.cx());
     let sent = script.send(b"x");
     assert_eq!(texts(&sent), ["<PSH,ACK seq 1 ack 1 len 1>", "<ACK seq 0 ack 1 len 0>"]);
 }

@@ -1,11 +1,11 @@
-//! Peers that hold connections open without using them: attack row 34.
+//! Peers that hold connections open without using them: row 34 of docs/ledger/attacks.txt.
 
 use super::*;
 
 /// Number of peers, more than the table has space for.
 const PEERS: u16 = 10_000;
 /// Maximum number of connections of the station.
-const ROOM: usize = 2000;
+const CONNECTIONS_MAX: usize = 2000;
 
 /// A server that sends to every client.
 struct Server {
@@ -16,7 +16,7 @@ struct Server {
 impl Server {
     fn new(profile: Profile) -> Self {
         let mut script = Script::listening(profile);
-        script.tcp.set_connections_max(ROOM);
+        script.tcp.set_connections_max(CONNECTIONS_MAX);
         Self { script, refused: 0 }
     }
 
@@ -25,7 +25,7 @@ impl Server {
         let header = Header { source_port: port, destination_port: PORT, ..header };
         let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
         let packet = make(header, ends, b"");
-        take(&mut self.script.tcp, (CLIENT, SERVER), packet.data(), &mut self.script.lab.cx());
+        take(&mut self.script.tcp, (CLIENT, SERVER), packet.data(), &mut self.script.context.cx());
         self.script.output().last().map(|sent| sent.header)
     }
 
@@ -46,38 +46,42 @@ impl Server {
 
     /// Advances time while the peers answer no probe.
     fn wait(&mut self, time: Duration) {
-        let end = self.script.lab.now + time;
+        let end = self.script.context.now + time;
         while let Some(at) = self.script.tcp.deadline().filter(|at| *at <= end) {
-            self.script.lab.now = self.script.lab.now.max(at);
-            self.script.tcp.timeout(&mut self.script.lab.cx());
+            self.script.context.now = self.script.context.now.max(at);
+            self.script.tcp.timeout(&mut self.script.context.cx());
             self.script.discard_output();
         }
-        self.script.lab.now = end;
+        self.script.context.now = end;
     }
 }
 
 // attack row 34
 #[test]
-fn ten_thousand_peers_with_shut_windows_hold_no_more_than_there_is_room_for() {
+fn ten_thousand_peers_with_zero_windows_hold_no_more_than_there_is_room_for() {
     let mut server = Server::new(PLAIN);
     for port in 0..PEERS {
         server.connect_and_starve(10_000 + port);
-        server.script.lab.advance(Duration::from_millis(10));
+        server.script.context.advance(Duration::from_millis(10));
     }
-    assert!(server.script.tcp.connections() <= ROOM);
+    assert!(server.script.tcp.connections() <= CONNECTIONS_MAX);
     assert!(server.refused > 0, "no window has been shut for a minute yet");
 }
 
 // attack row 34
 #[test]
-fn an_honest_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
+fn a_legitimate_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
     let mut server = Server::new(PLAIN);
-    for port in 0..u16::try_from(ROOM).unwrap() {
+    for port in 0..u16::try_from(CONNECTIONS_MAX).unwrap() {
         server.connect_and_starve(10_000 + port);
     }
-    assert_eq!(server.script.tcp.connections(), ROOM);
+    assert_eq!(server.script.tcp.connections(), CONNECTIONS_MAX);
     server.wait(Duration::from_secs(61));
-    assert_eq!(server.script.tcp.connections(), ROOM, "each is probed for longer than that");
+    assert_eq!(
+        server.script.tcp.connections(),
+        CONNECTIONS_MAX,
+        "each is probed for longer than that"
+    );
     server.script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(server.script.state(), Some(State::SynReceived));
     assert_eq!(server.script.counted(Counter::TcpReaped), 1);
@@ -86,8 +90,8 @@ fn an_honest_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
 // attack row 34
 #[test]
 fn a_user_timeout_frees_all_places_though_the_peers_answer_every_probe() {
-    let patience = UserTimeout { r2: Some(Duration::from_secs(30)), ..UserTimeout::DEFAULT };
-    let mut script = Script::established(Profile { patience, ..PLAIN });
+    let user_timeout = UserTimeout { r2: Some(Duration::from_secs(30)), ..UserTimeout::DEFAULT };
+    let mut script = Script::established(Profile { user_timeout, ..PLAIN });
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(b"a page");
@@ -95,7 +99,7 @@ fn a_user_timeout_frees_all_places_though_the_peers_answer_every_probe() {
         script.wait(Duration::from_secs(1));
         script.peer(Flags::ACK, 1, 1, b"");
     }
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // attack row 34
@@ -121,13 +125,13 @@ fn a_window_that_opened_again_is_no_reason_to_let_go() {
     script.peer(Flags::ACK, 1, 1, b"");
     script.peer(Flags::ACK, 1, 2, b"");
     let remote = SocketAddr::new(CLIENT, 9);
-    let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+    let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
     assert_eq!(opened, Err(OpenError::TooMany));
     assert_eq!(script.state(), Some(State::Established));
 }
 
 #[test]
-fn who_shut_its_window_anew_goes_behind_those_that_kept_it_shut() {
+fn a_peer_that_shuts_its_window_again_moves_behind_those_that_kept_it_shut() {
     let mut server = Server::new(PLAIN);
     server.script.tcp.set_connections_max(2);
     server.connect_and_starve(10_000);
@@ -152,6 +156,6 @@ fn who_shut_its_window_anew_goes_behind_those_that_kept_it_shut() {
     server.wait(Duration::from_secs(15));
     server.script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(server.script.state(), Some(State::SynReceived));
-    let ending = |id| server.script.tcp.status(id).unwrap().ending;
-    assert_eq!((ending(first), ending(second)), (None, Some(Ending::TimedOut)));
+    let close_reason = |id| server.script.tcp.status(id).unwrap().close_reason;
+    assert_eq!((close_reason(first), close_reason(second)), (None, Some(CloseReason::TimedOut)));
 }

@@ -11,6 +11,7 @@ mod fast_open;
 mod giving_up;
 mod headers;
 mod icmp_error;
+mod idle_connections;
 mod keep_alive;
 mod memory_pressure;
 mod opening;
@@ -23,7 +24,6 @@ mod resets;
 mod retransmission;
 mod sack;
 mod script;
-mod settled;
 mod states;
 mod syn_flood;
 mod time_wait;
@@ -35,9 +35,9 @@ mod wrap;
 
 use super::header::{Flags, Header, Options};
 use super::*;
-use crate::chance::Chance;
 use crate::cx::testing::TestContext;
 use crate::internet::ipv4::Protocol;
+use crate::rng::Rng;
 use crate::time::Duration;
 use core::net::Ipv4Addr;
 use proptest::prelude::ProptestConfig;
@@ -59,13 +59,13 @@ pub(super) fn next_local_end(
     tcp: &Tcp,
     local: IpAddr,
     remote: SocketAddr,
-    lab: &TestContext,
+    context: &TestContext,
 ) -> SocketAddr {
-    let port = tcp.ports.clone().choose(local, remote, &mut lab.chance.clone(), |_| true);
+    let port = tcp.ports.clone().choose(local, remote, &mut context.rng.clone(), |_| true);
     SocketAddr::new(local, port.unwrap())
 }
 
-/// Makes a connection between `ends` that is opened at `at` begin with the number `isn`.
+/// Makes a connection between `ends` that is opened at `at` begin with the sequence number `isn`.
 pub(super) fn begin_at(
     tcp: &mut Tcp,
     (local, remote): (SocketAddr, SocketAddr),
@@ -126,7 +126,8 @@ impl Side {
     }
 }
 
-/// Decides whether the wire delivers a segment, by its number, its direction and its header.
+/// Decides whether the wire delivers a segment, by its index among all segments sent, its direction
+/// and its header.
 pub(super) type Fate = Box<dyn FnMut(u64, Side, &Header) -> bool>;
 
 /// Random faults of the wire, in parts per million.
@@ -134,12 +135,12 @@ pub(super) type Fate = Box<dyn FnMut(u64, Side, &Header) -> bool>;
 pub(super) struct Faults {
     pub(super) lost: u32,
     pub(super) doubled: u32,
-    pub(super) late: u32,
+    pub(super) delayed: u32,
 }
 
 /// Two TCPs and a wire with a one-way delay of `delay`.
 pub(super) struct Pair {
-    pub(super) lab: TestContext,
+    pub(super) context: TestContext,
     pub(super) client: Tcp,
     pub(super) server: Tcp,
     pool: Pool,
@@ -154,19 +155,19 @@ pub(super) struct Pair {
     /// Length of the longest segment delivered, in bytes; longer ones are dropped without an ICMP
     /// error.
     pub(super) longest: usize,
-    dice: Chance,
+    dice: Rng,
     /// Every segment sent, whether delivered or not.
     pub(super) trace: Vec<(Instant, Side, Header, usize)>,
-    pub(super) news: Vec<(Side, ConnectionId, Event)>,
+    pub(super) events: Vec<(Side, ConnectionId, Event)>,
 }
 
 impl Pair {
     pub(super) fn new(seed: u64) -> Self {
-        let mut lab = TestContext::with_seed(seed);
-        let client = Tcp::new(LOWER, &mut lab.cx());
-        let server = Tcp::new(LOWER, &mut lab.cx());
+        let mut context = TestContext::with_seed(seed);
+        let client = Tcp::new(LOWER, &mut context.cx());
+        let server = Tcp::new(LOWER, &mut context.cx());
         Self {
-            lab,
+            context,
             client,
             server,
             pool: Pool::new(4, 2000),
@@ -177,9 +178,9 @@ impl Pair {
             faults: Faults::default(),
             keeps: false,
             longest: usize::MAX,
-            dice: Chance::from_seed(seed),
+            dice: Rng::from_seed(seed),
             trace: Vec::new(),
-            news: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -187,10 +188,10 @@ impl Pair {
     pub(super) fn connect(&mut self, profile: Profile) -> (ConnectionId, ConnectionId) {
         self.server.listen(PORT, profile).unwrap();
         let remote = SocketAddr::new(SERVER, PORT);
-        let client = self.client.open(CLIENT, remote, profile, &mut self.lab.cx()).unwrap();
+        let client = self.client.open(CLIENT, remote, profile, &mut self.context.cx()).unwrap();
         self.drive();
         let accepted = self
-            .news
+            .events
             .iter()
             .find(|(side, _, event)| *side == Side::Server && *event == Event::Established);
         (client, accepted.expect("the server has accepted").1)
@@ -208,7 +209,7 @@ impl Pair {
                 let size = usize::from(segment.packet.offload.segment_size);
                 self.pool.put(segment.packet);
                 let (header, len) = read(segment.lower.source, segment.lower.destination, &bytes);
-                self.trace.push((self.lab.now, side, header, bytes.len() - len));
+                self.trace.push((self.context.now, side, header, bytes.len() - len));
                 self.sent += 1;
                 let is_short = size > 0 || bytes.len() <= self.longest;
                 if !is_short || !(self.fate)(self.sent, side, &header) {
@@ -224,7 +225,7 @@ impl Pair {
                 }
             }
             while let Some((id, event)) = self.tcp(side).event() {
-                self.news.push((side, id, event));
+                self.events.push((side, id, event));
             }
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
@@ -232,7 +233,7 @@ impl Pair {
 
     fn next_segment(&mut self, side: Side) -> Option<Segment> {
         let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
-        tcp.transmit(&mut self.pool, &mut self.lab.cx())
+        tcp.transmit(&mut self.pool, &mut self.context.cx())
     }
 
     fn put_on_wire(&mut self, side: Side, bytes: Vec<u8>) {
@@ -241,12 +242,12 @@ impl Pair {
         }
         if self.dice.happens(self.faults.doubled) {
             self.sent += 1;
-            let at = (self.lab.now + self.delay * 3, self.sent);
+            let at = (self.context.now + self.delay * 3, self.sent);
             self.wire.insert(at, (side.other(), bytes.clone()));
         }
-        let is_late = self.dice.happens(self.faults.late);
+        let is_late = self.dice.happens(self.faults.delayed);
         let more = if is_late { self.delay.mul_f64(0.5) } else { Duration::ZERO };
-        let at = (self.lab.now + self.delay + more, self.sent);
+        let at = (self.context.now + self.delay + more, self.sent);
         self.wire.insert(at, (side.other(), bytes));
     }
 
@@ -258,33 +259,34 @@ impl Pair {
         let Some(next) = deadlines.into_iter().flatten().min().filter(|at| *at <= end) else {
             return false;
         };
-        self.lab.now = self.lab.now.max(next);
-        while let Some(entry) = self.wire.first_entry().filter(|e| e.key().0 <= self.lab.now) {
+        self.context.now = self.context.now.max(next);
+        while let Some(entry) = self.wire.first_entry().filter(|e| e.key().0 <= self.context.now) {
             let (side, bytes) = entry.remove();
-            let (from, to) = (side.other().address(), side.address());
+            let from = side.other().address();
+            let to = side.address();
             let tcp = if side == Side::Client { &mut self.client } else { &mut self.server };
             let lower =
                 internet::Header { source: from, ..internet::Header::to(to, Protocol::Tcp) };
             let packet = Packet::from_slice(&bytes);
-            let back = tcp.receive(&lower, packet, self.keeps, &mut self.lab.cx());
+            let back = tcp.receive(&lower, packet, self.keeps, &mut self.context.cx());
             assert!(back.is_some() || self.keeps);
         }
-        self.client.timeout(&mut self.lab.cx());
-        self.server.timeout(&mut self.lab.cx());
+        self.client.timeout(&mut self.context.cx());
+        self.server.timeout(&mut self.context.cx());
         self.output();
         true
     }
 
     /// Runs for `time`.
     pub(super) fn run(&mut self, time: Duration) {
-        let end = self.lab.now + time;
+        let end = self.context.now + time;
         while self.step(end) {}
-        self.lab.now = end;
+        self.context.now = end;
     }
 
     /// Runs until the wire is empty and no timer but that of TIME-WAIT is left.
     pub(super) fn drive(&mut self) {
-        let end = self.lab.now + Duration::from_secs(30);
+        let end = self.context.now + Duration::from_secs(30);
         while self.step(end) {}
     }
 
@@ -296,8 +298,9 @@ impl Pair {
         (from, to): (ConnectionId, ConnectionId),
         data: &[u8],
     ) -> Vec<u8> {
-        let (mut sent, mut received) = (0, Vec::new());
-        let end = self.lab.now + Duration::from_secs(3600);
+        let mut sent = 0;
+        let mut received = Vec::new();
+        let end = self.context.now + Duration::from_secs(3600);
         while received.len() < data.len() {
             sent += self.tcp(side).send(from, &data[sent..]).unwrap();
             let reader = self.tcp(side.other());
@@ -314,7 +317,8 @@ impl Pair {
 
     /// Reads all readable data.
     pub(super) fn read_all(&mut self, side: Side, id: ConnectionId) -> Vec<u8> {
-        let (tcp, mut all) = (self.tcp(side), Vec::new());
+        let tcp = self.tcp(side);
+        let mut all = Vec::new();
         while let Some(data) = Some(tcp.received(id).unwrap()).filter(|data| !data.is_empty()) {
             let count = data.len();
             all.extend_from_slice(data);
@@ -337,7 +341,8 @@ fn cut(side: Side, header: &Header, data: &[u8], size: usize) -> Vec<Vec<u8>> {
     let starts = (0..data.len().max(1)).step_by(size);
     let part = |start: usize| {
         let end = data.len().min(start + size);
-        let (mut flags, seq) = (header.flags, header.seq + u32::try_from(start).unwrap());
+        let mut flags = header.flags;
+        let seq = header.seq + u32::try_from(start).unwrap();
         if end < data.len() {
             flags = flags.without(Flags::FIN).without(Flags::PSH);
         }
@@ -356,9 +361,9 @@ pub(super) fn pattern(len: usize) -> Vec<u8> {
 #[test]
 fn an_idle_connection_takes_no_more_memory_than_this() {
     let recovery = size_of::<recovery::Recovery>();
-    let settled = size_of::<idle_state::IdleState>();
+    let idle_state = size_of::<idle_state::IdleState>();
     let connection = size_of::<Connection>();
     assert!(connection <= 688, "{connection}");
-    assert!(settled <= 160, "{settled}");
+    assert!(idle_state <= 160, "{idle_state}");
     assert!(recovery <= 810, "{recovery}");
 }

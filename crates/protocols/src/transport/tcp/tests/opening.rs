@@ -41,7 +41,7 @@ fn figure_8_an_old_duplicate_syn_is_undone_by_the_reset_of_its_sender() {
     assert_eq!(script.state(), None);
     let answer = script.peer(Flags::SYN, 200_000, 0, b"");
     assert_eq!(answer[0].ack, 200_001);
-    assert!(script.events.is_empty(), "nobody was told of the old one");
+    assert!(script.events.is_empty(), "the old one was not reported");
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn a_syn_is_repeated_with_doubled_waits_and_given_up_after_three_minutes() {
     let sent = script.wait(Duration::from_secs(400));
     assert_eq!(seconds(&sent), [1, 3, 7, 15, 31, 63, 123]);
     assert!(sent.iter().all(|syn| syn.flags == Flags::SYN && syn.seq == 0));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
     assert_eq!(script.counted(Counter::TcpGivenUp), 1);
 }
 
 #[test]
-fn an_answered_syn_that_nobody_acknowledges_is_given_up() {
+fn an_answered_syn_without_acknowledgment_is_given_up() {
     let mut script = Script::syn_received(PLAIN);
     let sent = script.wait(Duration::from_secs(400));
     assert_eq!(seconds(&sent), [1, 3, 7, 15, 31, 63, 123]);
@@ -112,7 +112,7 @@ fn a_close_in_syn_received_sends_its_fin_once_open() {
 fn a_close_in_syn_sent_ends_without_a_word() {
     let mut script = Script::syn_sent(PLAIN);
     assert_eq!(script.close(), []);
-    assert_eq!(script.ending(), Some(Ending::Aborted));
+    assert_eq!(script.close_reason(), Some(CloseReason::Aborted));
     assert_eq!(script.wait(Duration::from_secs(10)), []);
 }
 
@@ -128,12 +128,12 @@ fn half_open_connections_go_with_their_listener() {
 
 // req RFC9293:MUST-46
 #[test]
-fn an_open_to_a_group_or_to_nobody_is_refused() {
+fn an_open_to_a_group_or_an_invalid_address_is_refused() {
     let mut script = Script::new();
     let bad = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
     for address in bad {
         let remote = SocketAddr::new(address.into(), 23);
-        let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+        let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
         assert_eq!(opened, Err(OpenError::BadRemote));
     }
 }
@@ -146,10 +146,10 @@ fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
     assert_eq!(script.state(), Some(State::TimeWait));
     let remote = SocketAddr::new(CLIENT, 9);
     for _ in 0..1024 {
-        script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+        script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx()).unwrap();
     }
     assert_eq!(script.state(), None);
-    let refused = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx());
+    let refused = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
     assert_eq!(refused, Err(OpenError::TooMany));
 }
 
@@ -184,12 +184,12 @@ fn a_syn_that_is_answered_twice_because_it_came_twice_leaves_the_timeout_as_it_w
 fn connections_of_either_side_begin_where_the_clock_is_when_they_are_opened() {
     for secs in [0, 1, 100] {
         let mut script = Script::new();
-        script.lab.advance(Duration::from_secs(secs));
+        script.context.advance(Duration::from_secs(secs));
         let remote = SocketAddr::new(CLIENT, 4000);
-        script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+        script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx()).unwrap();
         let syn = script.output()[0].header;
         let mut passive = Script::listening(PLAIN);
-        passive.lab.advance(Duration::from_secs(secs));
+        passive.context.advance(Duration::from_secs(secs));
         let answer = passive.peer(Flags::SYN, 0, 0, b"")[0].header;
         for (script, header) in [(&script, syn), (&passive, answer)] {
             let local = SocketAddr::new(SERVER, header.source_port);

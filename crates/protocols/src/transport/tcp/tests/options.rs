@@ -16,7 +16,7 @@ fn a_syn_offers_all_options_and_a_plain_one_only_the_segment_size() {
     let offered = |profile| {
         let mut script = Script::new();
         let remote = SocketAddr::new(CLIENT, 9);
-        script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+        script.tcp.open(SERVER, remote, profile, &mut script.context.cx()).unwrap();
         script.output()[0].header.options
     };
     let options = offered(Profile::BULK);
@@ -132,14 +132,14 @@ fn paws_drops_a_segment_with_an_older_timestamp_and_answers_it() {
 }
 
 #[test]
-fn the_sender_of_outdated_data_that_has_come_before_is_told_so_by_d_sack() {
+fn outdated_duplicate_data_is_reported_by_d_sack() {
     let mut script = stamped();
     script.peer(Flags::ACK, 1, 1, b"late");
     script.options.timestamps = Some((999, 0));
     let answer = script.peer(Flags::ACK, 1, 1, b"late and more");
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 5 len 0>"]);
-    let told = answer[0].header.options.sack.as_slice();
-    assert_eq!(told, [(script.irs + 1, script.irs + 5)]);
+    let blocks = answer[0].header.options.sack.as_slice();
+    assert_eq!(blocks, [(script.irs + 1, script.irs + 5)]);
     assert_eq!(script.counted(Counter::TcpPawsDropped), 1);
     assert_eq!(script.counted(Counter::TcpChallengeAcks), 0);
 }
@@ -174,11 +174,11 @@ fn a_reset_is_not_subject_to_paws_and_sets_no_timestamp() {
     assert_eq!(echo(&mut script), 1000);
     script.options.timestamps = Some((5, 0));
     script.peer(Flags::RST, 1, 0, b"");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]
-fn after_24_days_of_silence_an_old_timestamp_says_nothing() {
+fn after_24_days_of_silence_an_old_timestamp_is_ignored() {
     let mut script = stamped();
     script.wait(Duration::from_secs(25 * 86_400));
     script.options.timestamps = Some((1000_u32.wrapping_sub(1 << 30), 0));
@@ -207,7 +207,7 @@ fn the_timestamp_of_the_segment_before_the_hole_is_echoed() {
 
 // attack row 30
 #[test]
-fn attack_30_only_a_segment_that_is_believed_sets_the_timestamp() {
+fn attack_30_only_a_segment_that_is_accepted_sets_the_timestamp() {
     let mut script = stamped();
     script.options.timestamps = Some((900_000, 0));
     script.peer(Flags::ACK, 500_000_000, 1, b"out of window");

@@ -1,4 +1,4 @@
-//! Attack row 47: every script again, with numbers of both sides that soon pass 2^32.
+//! Attack row 47: every script again, with sequence numbers of both sides that soon pass 2^32.
 #![expect(clippy::duplicate_mod, reason = "the same scripts, with other numbers")]
 
 use super::*;

@@ -21,11 +21,12 @@ fn datagram_len(pair: &Pair, id: ConnectionId) -> u32 {
 fn a_transfer_leaves_a_black_hole_within_seconds_and_finds_its_length() {
     let (mut pair, ends) = connected(Profile::BULK);
     pair.longest = LONGEST;
-    let (data, began) = (pattern(1_000_000), pair.lab.now);
+    let data = pattern(1_000_000);
+    let began = pair.context.now;
     assert!(pair.transfer(Side::Client, ends, &data) == data);
-    assert!(pair.lab.now - began < Duration::from_secs(30), "{:?}", pair.lab.now - began);
+    assert!(pair.context.now - began < Duration::from_secs(30), "{:?}", pair.context.now - began);
     assert!((1293..=1300).contains(&datagram_len(&pair, ends.0)));
-    assert_eq!(pair.lab.counted(Counter::TcpBlackHoles), 1);
+    assert_eq!(pair.context.counted(Counter::TcpBlackHoles), 1);
 }
 
 #[test]
@@ -33,11 +34,11 @@ fn probes_that_are_lost_alone_cost_no_window() {
     let (mut pair, ends) = connected(Profile::BULK);
     pair.longest = LONGEST;
     pair.transfer(Side::Client, ends, &pattern(100_000));
-    let timeouts = pair.lab.counted(Counter::TcpTimeouts);
+    let timeouts = pair.context.counted(Counter::TcpTimeouts);
     let window = pair.client.status(ends.0).unwrap().congestion_window;
     pair.transfer(Side::Client, ends, &pattern(2_000_000));
-    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), timeouts);
-    assert!(pair.lab.counted(Counter::TcpPathProbes) >= 10);
+    assert_eq!(pair.context.counted(Counter::TcpTimeouts), timeouts);
+    assert!(pair.context.counted(Counter::TcpPathProbes) >= 10);
     assert!(pair.client.status(ends.0).unwrap().congestion_window > window);
 }
 
@@ -67,7 +68,7 @@ fn a_path_that_was_dead_for_a_while_has_its_full_length_again() {
 }
 
 #[test]
-fn a_connection_that_was_told_not_to_search_keeps_its_length() {
+fn a_connection_without_path_search_keeps_its_length() {
     let (mut pair, ends) =
         connected(Profile { black_hole_detection: BlackHoleDetection::Off, ..Profile::BULK });
     pair.longest = LONGEST;
@@ -81,14 +82,14 @@ fn a_connection_begins_with_what_the_layer_below_knows_of_the_path() {
     let mut pair = Pair::new(4);
     pair.server.listen(PORT, Profile::BULK).unwrap();
     let remote = SocketAddr::new(SERVER, PORT);
-    let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.lab.cx()).unwrap();
+    let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
     assert_eq!(pair.client.new_connection(), Some((id, SERVER)));
     assert_eq!(pair.client.new_connection(), None);
-    assert_eq!(pair.client.packet_too_big(id, 1400, &mut pair.lab.cx()), Ok(false));
+    assert_eq!(pair.client.packet_too_big(id, 1400, &mut pair.context.cx()), Ok(false));
     pair.drive();
     assert_eq!(datagram_len(&pair, id), 1400);
     let mss = pair.trace.first().unwrap().2.options.mss;
-    assert_eq!(mss, Some(1460), "the peer is told what the link takes");
+    assert_eq!(mss, Some(1460), "the MSS option announces the MTU of the link");
 }
 
 #[test]
@@ -127,7 +128,10 @@ fn the_first_timeout_of_a_terminal_makes_segments_as_long_as_base() {
     let (mut pair, ends) = connected(SERVING);
     pair.longest = LONGEST;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
-    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (1280, 1));
+    assert_eq!(
+        (datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)),
+        (1280, 1)
+    );
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn the_second_timeout_of_a_terminal_makes_segments_as_short_as_possible() {
     let (mut pair, ends) = connected(SERVING);
     pair.longest = 600 - ipv4::HEADER_LEN;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(2)), pattern(SCREENFUL));
-    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (552, 2));
+    assert_eq!((datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)), (552, 2));
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn a_terminal_does_not_wait_for_a_second_timeout_that_takes_long() {
     let ends = pair.connect(SERVING);
     pair.longest = 600 - ipv4::HEADER_LEN;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(5)), pattern(SCREENFUL));
-    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (552, 1));
+    assert_eq!((datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)), (552, 1));
 }
 
 #[test]
@@ -155,8 +159,8 @@ fn a_screenful_carries_no_probe_whose_loss_nothing_behind_it_would_reveal() {
     for _ in 0..10 {
         assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
     }
-    assert_eq!(pair.lab.counted(Counter::TcpPathProbes), 0);
-    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), 1);
+    assert_eq!(pair.context.counted(Counter::TcpPathProbes), 0);
+    assert_eq!(pair.context.counted(Counter::TcpTimeouts), 1);
 }
 
 #[test]
@@ -177,8 +181,9 @@ fn the_loss_of_a_probe_alone_never_makes_the_window_smaller() {
     let status = |pair: &Pair| pair.client.status(ends.0).unwrap();
     let lost_before = status(&pair).statistics.fast_retransmits;
     let mut window = status(&pair).congestion_window;
-    let (data, mut sent) = (pattern(1_000_000), 0);
-    let end = pair.lab.now + Duration::from_secs(60);
+    let data = pattern(1_000_000);
+    let mut sent = 0;
+    let end = pair.context.now + Duration::from_secs(60);
     while sent < data.len() {
         sent += pair.client.send(ends.0, &data[sent..]).unwrap();
         pair.read_all(Side::Server, ends.1);

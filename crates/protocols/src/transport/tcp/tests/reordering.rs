@@ -10,27 +10,27 @@ const BULK: Profile = Profile {
     ..Profile::BULK
 };
 
-/// Transfers `len` bytes over a path of 20 ms on which `late` segments in a million take half a
+/// Transfers `len` bytes over a path of 20 ms on which `delayed` segments in a million take half a
 /// one-way delay longer. Returns the duration and the counters.
-fn run(late: u32, len: usize) -> (Duration, Statistics) {
+fn run(delayed: u32, len: usize) -> (Duration, Statistics) {
     let mut pair = Pair::new(7);
     pair.delay = Duration::from_millis(20);
     let ids = pair.connect(BULK);
-    pair.faults.late = late;
-    let start = pair.lab.now;
+    pair.faults.delayed = delayed;
+    let start = pair.context.now;
     let data = pattern(len);
     assert!(pair.transfer(Side::Client, ids, &data) == data);
-    (pair.lab.now - start, pair.client.status(ids.0).unwrap().statistics)
+    (pair.context.now - start, pair.client.status(ids.0).unwrap().statistics)
 }
 
 #[test]
 fn segments_that_a_hundred_others_overtake_cost_no_more_than_their_delay() {
     let (straight, _) = run(0, 4_000_000);
-    for late in [1_000, 20_000, 200_000] {
-        let (took, statistics) = run(late, 4_000_000);
-        assert!(took < straight * 2, "{late}: {took:?} {straight:?} {statistics:?}");
-        assert!(statistics.retransmissions < 300, "{late}: {statistics:?}");
-        assert_eq!(statistics.timeouts, 0, "{late}");
+    for delayed in [1_000, 20_000, 200_000] {
+        let (took, statistics) = run(delayed, 4_000_000);
+        assert!(took < straight * 2, "{delayed}: {took:?} {straight:?} {statistics:?}");
+        assert!(statistics.retransmissions < 300, "{delayed}: {statistics:?}");
+        assert_eq!(statistics.timeouts, 0, "{delayed}");
     }
 }
 

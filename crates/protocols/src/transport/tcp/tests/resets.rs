@@ -8,7 +8,7 @@ fn figure_9_a_syn_of_a_crashed_peer_is_answered_and_its_reset_ends_the_connectio
     let answer = script.peer(Flags::SYN, 700_000, 0, b"");
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 1 len 0>"]);
     script.peer(Flags::RST, 1, 0, b"");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn figure_11_an_old_duplicate_syn_returns_a_listener_to_listening() {
 fn a_reset_of_an_active_open_refuses_it() {
     let mut script = Script::syn_sent(PLAIN);
     script.peer(RST_ACK, 0, 1, b"");
-    assert_eq!(script.ending(), Some(Ending::Refused));
+    assert_eq!(script.close_reason(), Some(CloseReason::Refused));
     assert_eq!(script.events, [Event::Closed]);
 }
 
@@ -61,11 +61,11 @@ fn a_reset_of_a_simultaneous_open_refuses_it() {
     let mut script = Script::syn_sent(PLAIN);
     script.peer(Flags::SYN, 0, 0, b"");
     script.peer(Flags::RST, 1, 0, b"");
-    assert_eq!(script.ending(), Some(Ending::Refused));
+    assert_eq!(script.close_reason(), Some(CloseReason::Refused));
 }
 
 #[test]
-fn a_syn_for_nobody_is_reset_with_its_number_acknowledged() {
+fn a_syn_for_no_listener_is_reset_with_its_number_acknowledged() {
     let mut script = Script::new();
     let answer = script.peer(Flags::SYN, 0, 0, b"abc");
     let reset = answer[0].header;
@@ -94,23 +94,23 @@ fn attack_27_only_a_reset_at_the_exact_edge_ends_a_connection() {
     assert_eq!(script.counted(Counter::TcpResetsIgnored), 3);
     assert_eq!(script.state(), Some(State::Established));
     assert_eq!(script.peer(Flags::RST, 1, 0, b""), []);
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
 }
 
 // req RFC9293:MUST-66
 #[test]
-fn a_reset_counts_at_a_shut_window_too() {
+fn a_reset_counts_at_a_zero_window_too() {
     let mut script =
         Script::established(Profile { receive_window: ReceiveWindow::Bytes(10), ..PLAIN });
     script.peer(Flags::ACK, 1, 1, b"0123456789");
     assert_eq!(script.status().receive_window, 0);
     script.peer(Flags::RST, 11, 0, b"");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
 }
 
 // attack row 45
 #[test]
-fn what_had_come_before_a_reset_can_still_be_read() {
+fn data_received_before_a_reset_can_still_be_read() {
     let mut script = Script::established(PLAIN);
     script.peer(Flags::ACK, 1, 1, b"last words");
     script.peer(Flags::RST, 11, 0, b"");
@@ -120,10 +120,10 @@ fn what_had_come_before_a_reset_can_still_be_read() {
 #[test]
 fn resets_owed_have_a_limit() {
     let mut script = Script::new();
-    for _ in 0..MAX_RESETS_OWED + 3 {
+    for _ in 0..MAX_PENDING_RESETS + 3 {
         script.deliver(Flags::ACK, 1, 1, b"");
     }
-    assert_eq!(script.output().len(), MAX_RESETS_OWED);
+    assert_eq!(script.output().len(), MAX_PENDING_RESETS);
     assert_eq!(script.counted(Counter::TcpResetsSuppressed), 3);
 }
 
@@ -141,13 +141,13 @@ fn a_reset_of_ours_carries_the_timestamps_of_its_connection() {
 }
 
 #[test]
-fn a_reset_of_ours_at_a_shut_window_has_the_number_that_the_peer_expects() {
+fn a_reset_of_ours_at_a_zero_window_has_the_number_that_the_peer_expects() {
     let mut script = Script::established(PLAIN);
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(b"abc");
     script.wait_millis(300);
-    script.tcp.abort(script.id.unwrap(), &mut script.lab.cx()).unwrap();
+    script.tcp.abort(script.id.unwrap(), &mut script.context.cx()).unwrap();
     assert_eq!(texts(&script.output()), ["<RST,ACK seq 1 ack 1 len 0>"]);
 }
 
@@ -156,10 +156,10 @@ fn nothing_follows_a_reset_though_much_was_to_go_again() {
     for aborts in [false, true] {
         let mut script = Script::established(PLAIN);
         script.send(&pattern(5000));
-        script.lab.advance(Duration::from_secs(2));
-        script.tcp.timeout(&mut script.lab.cx());
+        script.context.advance(Duration::from_secs(2));
+        script.tcp.timeout(&mut script.context.cx());
         if aborts {
-            script.tcp.abort(script.id.unwrap(), &mut script.lab.cx()).unwrap();
+            script.tcp.abort(script.id.unwrap(), &mut script.context.cx()).unwrap();
         } else {
             script.deliver(Flags::RST, 1, 0, b"");
         }
@@ -170,7 +170,7 @@ fn nothing_follows_a_reset_though_much_was_to_go_again() {
 }
 
 #[test]
-fn a_connection_that_was_reset_has_no_timer_and_says_so_once() {
+fn a_reset_connection_has_no_timer_and_reports_the_reset_once() {
     let profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
     let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
     let mut script = Script::asked_for(profile, permitted);
@@ -192,7 +192,7 @@ fn the_packets_of_what_is_never_read_go_back() {
     script.peer(Flags::RST, 20_001, 0, b"");
     assert!(script.tcp.table.spent.is_empty());
     script.tcp.release(script.id.unwrap());
-    assert!(script.tcp.has_output(), "somebody has to come for it");
+    assert!(script.tcp.has_output(), "output is pending");
     script.output();
     assert!(script.tcp.table.spent.is_empty() && !script.tcp.has_output());
 }

@@ -5,14 +5,14 @@ use super::*;
 // req RFC9293:MUST-19, RFC9293:MUST-20, RFC9293:SHLD-11
 #[test]
 fn data_is_repeated_with_doubled_waits_and_given_up_after_two_minutes() {
-    let profile = Profile { patience: UserTimeout::DEFAULT, ..PLAIN };
+    let profile = Profile { user_timeout: UserTimeout::DEFAULT, ..PLAIN };
     let mut script = Script::established(profile);
     script.send(b"x");
     let sent = script.wait(Duration::from_secs(1000));
     let waits: Vec<_> = sent.windows(2).map(|pair| pair[1].millis - pair[0].millis).collect();
     assert!(waits.windows(2).all(|pair| pair[1] == pair[0] * 2 || pair[1] == 60_000), "{waits:?}");
     assert!(sent.iter().all(|segment| (segment.seq, segment.len) == (1, 1)));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
     let last = sent.last().unwrap().millis;
     assert!((100_000..240_000).contains(&last), "R2 is at least 100 s: {last} ms");
 }

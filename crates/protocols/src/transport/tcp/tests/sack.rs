@@ -1,10 +1,10 @@
 //! Selective acknowledgments on the wire: RFC 2018, RFC 2883, RFC 6675, RFC 8985, RFC 6937;
-//! attack rows 23, 40 and 41.
+//! rows 23, 40 and 41 of docs/ledger/attacks.txt.
 
 use super::script::Sent;
 use super::*;
 
-/// With SACK and, if the peer has them, timestamps.
+/// Profile with SACK and, if the peer supports them, timestamps.
 const SACK: Profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
 /// Returns an open connection with a peer that reports blocks, and segments of at most 1000 bytes.
@@ -30,7 +30,8 @@ fn twenty_out(profile: Profile) -> Script {
     script
 }
 
-/// Delivers an acknowledgment of `ack` with `blocks`, in numbers relative to the initial one.
+/// Delivers an acknowledgment of `ack` with `blocks`, in sequence numbers relative to the initial
+/// one.
 fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     for (start, end) in blocks {
         script.options.sack.push((script.iss + *start, script.iss + *end));
@@ -40,7 +41,7 @@ fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     sent
 }
 
-/// Returns the blocks of an answer, in numbers relative to the peer's initial one.
+/// Returns the blocks of an answer, in sequence numbers relative to the peer's initial one.
 fn blocks(script: &Script, sent: &Sent) -> Vec<(u32, u32)> {
     let relative = |block: &Block| (block.0.since(script.irs), block.1.since(script.irs));
     sent.header.options.sack.as_slice().iter().map(relative).collect()
@@ -62,7 +63,7 @@ fn each_answer_reports_the_block_of_the_last_segment_first() {
 }
 
 #[test]
-fn what_comes_twice_is_reported_before_the_block_that_it_is_part_of() {
+fn duplicate_data_is_reported_before_its_block() {
     let mut script = established(SACK);
     script.peer(Flags::ACK, 1, 1, &[1; 200]);
     let sent = script.peer(Flags::ACK, 101, 1, &[1; 100]);
@@ -133,7 +134,7 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
 fn narrow(mss: u16) -> Script {
     let mut script = established(SACK);
     let id = script.id.unwrap();
-    assert_eq!(script.tcp.packet_too_big(id, mss + 40, &mut script.lab.cx()), Ok(true));
+    assert_eq!(script.tcp.packet_too_big(id, mss + 40, &mut script.context.cx()), Ok(true));
     for seq in [101, 301, 501, 701] {
         script.deliver(Flags::ACK, seq, 1, &[1; 10]);
     }
@@ -147,7 +148,7 @@ fn blocks_that_leave_no_room_for_data_are_not_reported() {
 }
 
 #[test]
-fn what_goes_again_is_one_segment_however_much_of_it_the_blocks_take() {
+fn a_retransmission_is_one_segment_regardless_of_the_blocks() {
     let mut script = narrow(58);
     script.send(&pattern(58));
     script.deliver(Flags::ACK, 901, 1, &[1; 10]);
@@ -248,12 +249,12 @@ fn the_loss_of_the_last_segment_is_repaired_by_a_probe_in_about_two_round_trips(
         number += u64::from(side == Side::Client);
         side == Side::Server || !(4..=5).contains(&number)
     });
-    let start = pair.lab.now;
+    let start = pair.context.now;
     let data = pattern(5 * 1448);
     assert!(pair.transfer(Side::Client, ids, &data) == data);
     let statistics = pair.client.status(ids.0).unwrap().statistics;
     assert_eq!((statistics.timeouts, statistics.tail_probes), (0, 1));
-    let took = pair.lab.now - start;
+    let took = pair.context.now - start;
     assert!(took <= Duration::from_millis(5 * 200), "{took:?}");
 }
 
@@ -303,7 +304,7 @@ fn attack_23_tiny_segments_and_blocks_of_every_kind_are_survived() {
         let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
         let mut script = Script::asked_for(SACK, permitted);
         script.peer(Flags::ACK, 1, 1, b"");
-        let mut chance = Chance::from_seed(u64::from(mss));
+        let mut rng = Rng::from_seed(u64::from(mss));
         let data = pattern(1 << 18);
         let taken = script.tcp.send(script.id.unwrap(), &data).unwrap();
         assert_eq!(taken, data.len());
@@ -312,7 +313,7 @@ fn attack_23_tiny_segments_and_blocks_of_every_kind_are_survived() {
         for _ in 0..2000 {
             let out = u32::try_from(script.status().recovery.outstanding).unwrap();
             let mut place = || {
-                let offset = u32::try_from(chance.below(u64::from(out) + 200)).unwrap();
+                let offset = u32::try_from(rng.below(u64::from(out) + 200)).unwrap();
                 (una + offset).saturating_sub(100)
             };
             let all = [(place(), place()), (place(), place()), (place(), place())];
@@ -337,19 +338,19 @@ fn attack_41_pulses_of_loss_once_a_second_do_not_stop_the_transfer() {
     let data = pattern(500_000);
     let mut sent = 0;
     let mut received = 0;
-    let end = pair.lab.now + Duration::from_secs(60);
+    let end = pair.context.now + Duration::from_secs(60);
     while received < data.len() {
-        let phase = Duration::from_nanos(pair.lab.now.as_nanos() % 1_000_000_000);
+        let phase = Duration::from_nanos(pair.context.now.as_nanos() % 1_000_000_000);
         let is_pulse = phase < PULSE;
         pair.faults.lost = if is_pulse { 1_000_000 } else { 0 };
-        let change = pair.lab.now + (if is_pulse { PULSE } else { PERIOD } - phase);
+        let change = pair.context.now + (if is_pulse { PULSE } else { PERIOD } - phase);
         sent += pair.client.send(ids.0, &data[sent..]).unwrap();
         let count = pair.server.received(ids.1).unwrap().len();
         received += count;
         pair.server.consume(ids.1, count).unwrap();
         if count == 0 && !pair.step(change) {
             assert!(change < end, "{received}");
-            pair.lab.now = change;
+            pair.context.now = change;
         }
     }
     let status = pair.client.status(ids.0).unwrap();
@@ -368,7 +369,7 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
     }
     assert!(script.status().rto > Duration::from_secs(1), "it has backed off");
     script.wait_millis(100);
-    // Both had arrived long ago: the peer answers the last transmission.
+    // Both segments had arrived long ago: the peer answers the last transmission.
     report(&mut script, 3001, &[(1001, 2001)]);
     let status = script.status();
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);
@@ -376,7 +377,7 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
 }
 
 #[test]
-fn the_tail_is_not_probed_at_a_shut_window() {
+fn the_tail_is_not_probed_at_a_zero_window() {
     let mut script = established(SACK);
     script.send(&pattern(1000));
     script.window = 0;
@@ -387,7 +388,7 @@ fn the_tail_is_not_probed_at_a_shut_window() {
 
 // RFC 6298 (5.1)
 #[test]
-fn what_goes_again_behind_the_first_hole_does_not_put_off_the_timeout() {
+fn retransmissions_behind_the_first_hole_do_not_postpone_the_timeout() {
     const MS: Duration = Duration::from_millis(1);
     let mut script = twenty_out(SACK);
     let first = report(&mut script, 10_001, &[(11_001, 14_001)]);

@@ -3,9 +3,9 @@
 use super::*;
 use std::string::String;
 
-/// The peer's initial number, unless a script sets all numbers.
+/// The peer's initial sequence number, unless a script sets all initial sequence numbers.
 const PEER_ISN: Seq = Seq(5_000_000);
-/// Marks a script with arbitrary numbers.
+/// Marks a script with arbitrary initial sequence numbers.
 pub(super) const ANYWHERE: u64 = u64::MAX;
 /// The port of the peer.
 const PEER_PORT: u16 = 4000;
@@ -14,7 +14,7 @@ const PEER_PORT: u16 = 4000;
 pub(super) const PLAIN: Profile =
     Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
-/// A sent segment, with numbers relative to the initial ones.
+/// A sent segment, with sequence numbers relative to the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) millis: u64,
@@ -52,9 +52,10 @@ pub(super) fn flags_text(flags: Flags) -> String {
     set.join(",")
 }
 
-/// A script in which the numbers of both sides begin at `ISN`, or anywhere for [`ANYWHERE`].
+/// A script in which the sequence numbers of both sides begin at `ISN`, or anywhere for
+/// [`ANYWHERE`].
 pub(super) struct ScriptAt<const ISN: u64> {
-    pub(super) lab: TestContext,
+    pub(super) context: TestContext,
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
@@ -68,7 +69,7 @@ pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) urgent: u16,
     pub(super) options: Options,
     pub(super) ecn: u8,
-    /// Whether the data of the next segments may stay in its packet.
+    /// Whether the data of the next segments may stay in the packets.
     pub(super) may_keep: bool,
     /// Events reported to the user.
     pub(super) events: Vec<Event>,
@@ -76,10 +77,10 @@ pub(super) struct ScriptAt<const ISN: u64> {
 
 impl<const ISN: u64> ScriptAt<ISN> {
     pub(super) fn new() -> Self {
-        let mut lab = TestContext::with_seed(1);
-        let tcp = Tcp::new(LOWER, &mut lab.cx());
+        let mut context = TestContext::with_seed(1);
+        let tcp = Tcp::new(LOWER, &mut context.cx());
         Self {
-            lab,
+            context,
             tcp,
             pool: Pool::new(4, 2000),
             id: None,
@@ -98,7 +99,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
 
     fn begin_where_wanted(&mut self, ends: (SocketAddr, SocketAddr)) {
         if let Ok(isn) = u32::try_from(ISN) {
-            begin_at(&mut self.tcp, ends, self.lab.now, Seq(isn));
+            begin_at(&mut self.tcp, ends, self.context.now, Seq(isn));
         }
     }
 
@@ -116,12 +117,13 @@ impl<const ISN: u64> ScriptAt<ISN> {
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();
         let remote = SocketAddr::new(CLIENT, PEER_PORT);
-        let local = next_local_end(&script.tcp, SERVER, remote, &script.lab);
+        let local = next_local_end(&script.tcp, SERVER, remote, &script.context);
         script.begin_where_wanted((local, remote));
-        let id = script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();
+        let id = script.tcp.open(SERVER, remote, profile, &mut script.context.cx()).unwrap();
         script.id = Some(id);
         let syn = script.output();
-        (script.port, script.iss) = (syn[0].header.source_port, syn[0].header.seq);
+        script.port = syn[0].header.source_port;
+        script.iss = syn[0].header.seq;
         script
     }
 
@@ -147,8 +149,8 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// Delivers a segment of the peer, with numbers relative to the initial ones, and returns the
-    /// segments sent at once.
+    /// Delivers a segment of the peer, with sequence numbers relative to the initial ones, and
+    /// returns the segments sent at once.
     pub(super) fn peer(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) -> Vec<Sent> {
         self.deliver(flags, seq, ack, data);
         self.output()
@@ -170,7 +172,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         let packet = make(header, ends, data);
         let to = internet::Header::to(SERVER, Protocol::Tcp);
         let lower = internet::Header { source: CLIENT, dscp_ecn: self.ecn, ..to };
-        let back = self.tcp.receive(&lower, packet, self.may_keep, &mut self.lab.cx());
+        let back = self.tcp.receive(&lower, packet, self.may_keep, &mut self.context.cx());
         assert!(back.is_some() || self.may_keep);
     }
 
@@ -191,7 +193,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         segment[12] = 6 << 4;
         let sum = LOWER.sum(CLIENT, SERVER, &segment).finish();
         segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
-        take(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.lab.cx());
+        take(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.context.cx());
     }
 
     /// Waits longer than any timer. Timers may be checked but must have no effect.
@@ -203,13 +205,13 @@ impl<const ISN: u64> ScriptAt<ISN> {
     /// Returns the segments to be sent now.
     pub(super) fn output(&mut self) -> Vec<Sent> {
         let mut all = Vec::new();
-        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.context.cx()) {
             let bytes = segment.packet.data().to_vec();
             let ecn = segment.lower.dscp_ecn;
             self.pool.put(segment.packet);
             let (header, len) = read(SERVER, CLIENT, &bytes);
             all.push(Sent {
-                millis: self.lab.now.as_nanos() / 1_000_000,
+                millis: self.context.now.as_nanos() / 1_000_000,
                 flags: header.flags,
                 seq: header.seq.since(self.iss),
                 ack: header.ack.since(self.irs),
@@ -231,7 +233,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
     /// Discards the segments to be sent now, to any destination, and returns their number.
     pub(super) fn discard_output(&mut self) -> usize {
         let mut count = 0;
-        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
+        while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.context.cx()) {
             self.pool.put(segment.packet);
             count += 1;
         }
@@ -240,14 +242,14 @@ impl<const ISN: u64> ScriptAt<ISN> {
 
     /// Advances time and returns the segments sent meanwhile.
     pub(super) fn wait(&mut self, time: Duration) -> Vec<Sent> {
-        let end = self.lab.now + time;
+        let end = self.context.now + time;
         let mut all = self.output();
         while let Some(at) = self.tcp.deadline().filter(|at| *at <= end) {
-            self.lab.now = self.lab.now.max(at);
-            self.tcp.timeout(&mut self.lab.cx());
+            self.context.now = self.context.now.max(at);
+            self.tcp.timeout(&mut self.context.cx());
             all.extend(self.output());
         }
-        self.lab.now = end;
+        self.context.now = end;
         all
     }
 
@@ -291,8 +293,8 @@ impl<const ISN: u64> ScriptAt<ISN> {
         self.tcp.status(self.id.unwrap()).unwrap()
     }
 
-    pub(super) fn ending(&self) -> Option<Ending> {
-        self.status().ending
+    pub(super) fn close_reason(&self) -> Option<CloseReason> {
+        self.status().close_reason
     }
 
     /// Returns the state of the connection between the two ends, even if it was not reported to the
@@ -303,7 +305,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
     }
 
     pub(super) fn counted(&self, counter: Counter) -> u64 {
-        self.lab.counted(counter)
+        self.context.counted(counter)
     }
 }
 
@@ -317,7 +319,7 @@ pub(super) fn seconds(sent: &[Sent]) -> Vec<u64> {
     sent.iter().map(|sent| sent.millis / 1000).collect()
 }
 
-/// Returns the first number and the length of the segments.
+/// Returns the first sequence number and the length of the segments.
 pub(super) fn extents(sent: &[Sent]) -> Vec<(u32, usize)> {
     sent.iter().map(|sent| (sent.seq, sent.len)).collect()
 }

@@ -19,8 +19,8 @@ const STATES: [&str; 12] = [
     "TIME-WAIT",
 ];
 
-/// Returns a connection in `state`, the next number of the peer and the highest number of this
-/// side.
+/// Returns a connection in `state`, the next sequence number of the peer and the highest one of
+/// this side.
 fn in_state(state: &str) -> (Script, u32, u32) {
     let open = || Script::established(PLAIN);
     match state {
@@ -59,8 +59,8 @@ fn in_state(state: &str) -> (Script, u32, u32) {
     }
 }
 
-/// A kind of segment: name, flags, number from the next expected one, acknowledgment from the
-/// highest sent one, data.
+/// A kind of segment: name, flags, sequence number from the next expected one, acknowledgment from
+/// the highest sent one, data.
 type Kind = (&'static str, Flags, i32, i32, &'static [u8]);
 
 const FAR: i32 = 1_000_000;
@@ -88,7 +88,8 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
     for state in STATES {
         for (name, flags, seq, ack, data) in KINDS {
             let (mut script, next, sent) = in_state(state);
-            let (seq, ack) = (next.wrapping_add_signed(seq), sent.wrapping_add_signed(ack));
+            let seq = next.wrapping_add_signed(seq);
+            let ack = sent.wrapping_add_signed(ack);
             // The delayed acknowledgment belongs to the answer.
             let mut answers = script.peer(flags, seq, ack, data);
             answers.extend(script.wait_millis(50));
@@ -108,7 +109,7 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
         }
     }
     let table: Vec<_> = table.lines().map(str::trim_end).collect();
-    // The same table for all initial numbers.
+    // The same table for all initial sequence numbers.
     insta::with_settings!({ prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(table.join("\n"));
     });

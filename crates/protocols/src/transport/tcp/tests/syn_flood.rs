@@ -1,4 +1,4 @@
-//! Floods of SYNs: RFC 4987; attack row 33.
+//! Floods of SYNs: RFC 4987; row 33 of docs/ledger/attacks.txt.
 
 use super::*;
 use crate::transport::tcp::listen::BACKLOG;
@@ -19,7 +19,7 @@ fn forged(script: &mut Script, number: u32) {
         ..Header::default()
     };
     let packet = make(header, (SocketAddr::new(source, port), SocketAddr::new(SERVER, PORT)), b"");
-    take(&mut script.tcp, (source, SERVER), packet.data(), &mut script.lab.cx());
+    take(&mut script.tcp, (source, SERVER), packet.data(), &mut script.context.cx());
 }
 
 /// Returns a listener whose backlog is full of forged SYNs.
@@ -57,12 +57,12 @@ fn shake_hands(script: &mut Script, options: Options) -> Header {
 
 // attack row 33
 #[test]
-fn an_honest_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat() {
+fn a_legitimate_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat() {
     let mut script = Script::listening(PLAIN);
     for number in 0..FLOOD {
         forged(&mut script, number);
         script.discard_output();
-        script.lab.advance(Duration::from_micros(10));
+        script.context.advance(Duration::from_micros(10));
     }
     assert!(script.tcp.connections() <= BACKLOG, "memory stays flat");
     shake_hands(&mut script, Options { mss: Some(1000), ..Options::default() });
@@ -75,7 +75,7 @@ fn an_honest_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat() 
 
 // attack row 33
 #[test]
-fn answers_to_a_flood_that_nobody_takes_have_a_limit() {
+fn unread_answers_to_a_flood_have_a_limit() {
     let mut script = flooded(PLAIN);
     for number in 1000..2000 {
         forged(&mut script, number);
@@ -137,7 +137,7 @@ fn a_cookie_comes_back_within_two_minutes_or_not_at_all() {
     let mut script = flooded(PLAIN);
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
-    script.lab.advance(Duration::from_secs(129));
+    script.context.advance(Duration::from_secs(129));
     let answer = script.peer(Flags::ACK, 1, 1, b"");
     assert_eq!(texts(&answer), ["<RST seq 1 len 0>"]);
     assert_eq!(script.state(), None);
@@ -155,12 +155,12 @@ fn where_no_cookie_was_given_none_is_looked_for() {
 fn the_backlog_is_free_again_when_its_syns_are_given_up() {
     let mut script = flooded(PLAIN);
     while let Some(deadline) = script.tcp.deadline() {
-        script.lab.now = deadline;
-        script.tcp.timeout(&mut script.lab.cx());
+        script.context.now = deadline;
+        script.tcp.timeout(&mut script.context.cx());
         script.discard_output();
     }
     assert_eq!(script.tcp.connections(), 0);
-    assert!(script.lab.now < Instant::ZERO + Duration::from_secs(400));
+    assert!(script.context.now < Instant::ZERO + Duration::from_secs(400));
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(answer.len(), 1);
     assert_eq!(script.state(), Some(State::SynReceived));

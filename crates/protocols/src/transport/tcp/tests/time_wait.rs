@@ -1,11 +1,12 @@
-//! New connections that replace one in TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; attack row 42.
+//! New connections that replace one in TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; row 42 of
+//! docs/ledger/attacks.txt.
 
 use super::*;
 
 const STAMPED: Options = Options { mss: Some(1000), timestamps: Some((1000, 0)), ..Options::NONE };
 
-/// Returns a connection in TIME-WAIT that has received the timestamp 1000, or none, and the numbers
-/// up to 2.
+/// Returns a connection in TIME-WAIT that has received the timestamp 1000, or none, and the
+/// sequence numbers up to 2.
 fn time_wait(profile: Profile, options: Options) -> Script {
     let mut script = Script::asked_for(profile, options);
     script.options.timestamps = options.timestamps;
@@ -17,7 +18,7 @@ fn time_wait(profile: Profile, options: Options) -> Script {
     script
 }
 
-/// Returns the state after a SYN with number `seq` and timestamp `value`.
+/// Returns the state after a SYN with sequence number `seq` and timestamp `value`.
 fn state_after(mut script: Script, seq: u32, value: Option<u32>) -> State {
     script.options = Options { timestamps: value.map(|value| (value, 0)), ..STAMPED };
     script.peer(Flags::SYN, seq, 0, b"");
@@ -77,18 +78,18 @@ fn the_new_connection_begins_behind_the_numbers_of_the_last() {
 }
 
 #[test]
-fn the_user_of_the_last_connection_is_told_that_it_has_ended() {
+fn the_user_of_the_last_connection_is_notified_that_it_has_ended() {
     let mut script = Script::established(PLAIN);
     script.close();
     script.peer(FIN_ACK, 1, 2, b"");
     script.peer(Flags::SYN, 100, 0, b"");
     assert!(script.events.contains(&Event::Closed));
-    assert_eq!(script.ending(), Some(Ending::Closed));
+    assert_eq!(script.close_reason(), Some(CloseReason::Closed));
 }
 
 // attack row 42
 #[test]
-fn where_nobody_listens_a_syn_changes_nothing() {
+fn a_syn_to_a_closed_port_changes_nothing() {
     let mut script = Script::established(PLAIN);
     script.tcp.stop_listening(PORT);
     script.close();
@@ -99,7 +100,7 @@ fn where_nobody_listens_a_syn_changes_nothing() {
 }
 
 #[test]
-fn what_has_been_in_time_wait_is_remembered_nowhere() {
+fn a_connection_after_time_wait_is_forgotten() {
     let mut script = Script::listening(PLAIN);
     for _ in 0..100 {
         script.id = None;

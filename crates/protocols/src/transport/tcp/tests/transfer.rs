@@ -4,14 +4,14 @@ use super::*;
 use crate::meter::Counter;
 
 #[test]
-fn a_connection_opens_in_three_segments_and_both_sides_are_told() {
+fn a_connection_opens_in_three_segments_and_both_sides_report_it() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(Profile::BULK);
     assert_eq!(pair.state(Side::Client, client), State::Established);
     assert_eq!(pair.state(Side::Server, server), State::Established);
     let flags: Vec<_> = pair.trace.iter().map(|t| t.2.flags).collect();
     assert_eq!(flags, [Flags::SYN, Flags::SYN.with(Flags::ACK), Flags::ACK]);
-    assert!(pair.news.contains(&(Side::Client, client, Event::Established)));
+    assert!(pair.events.contains(&(Side::Client, client, Event::Established)));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_megabyte_arrives_whole_in_both_directions() {
     let data = pattern(1 << 20);
     assert!(pair.transfer(Side::Client, (client, server), &data) == data);
     assert!(pair.transfer(Side::Server, (server, client), &data) == data);
-    assert_eq!(pair.lab.counted(Counter::TcpRetransmissions), 0);
+    assert_eq!(pair.context.counted(Counter::TcpRetransmissions), 0);
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn one_lost_segment_of_a_flight_is_repaired_without_a_timeout() {
     pair.fate = Box::new(|number, _, _| number != 8);
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, (client, server), &data) == data);
-    assert_eq!(pair.lab.counted(Counter::TcpFastRetransmits), 1);
-    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), 0);
+    assert_eq!(pair.context.counted(Counter::TcpFastRetransmits), 1);
+    assert_eq!(pair.context.counted(Counter::TcpTimeouts), 0);
 }
 
 #[test]
@@ -74,6 +74,6 @@ fn other_policies_hold_from_the_next_segment_on() {
     script.send(b"a");
     assert_eq!(texts(&script.send(b"b")), [""; 0]);
     let id = script.id.unwrap();
-    script.tcp.tailor(id, Profile { nagle: false, ..PLAIN }).unwrap();
+    script.tcp.set_profile(id, Profile { nagle: false, ..PLAIN }).unwrap();
     assert_eq!(extents(&script.output()), [(2, 1)]);
 }

@@ -12,7 +12,8 @@ const GROWING: Profile = Profile {
 
 /// Returns the sizes of the sender's and of the receiver's buffer, in bytes.
 fn buffers(pair: &Pair, ids: (ConnectionId, ConnectionId)) -> (usize, usize) {
-    let (client, server) = (pair.client.status(ids.0), pair.server.status(ids.1));
+    let client = pair.client.status(ids.0);
+    let server = pair.server.status(ids.1);
     (client.unwrap().send_buffer, server.unwrap().receive_buffer)
 }
 
@@ -28,8 +29,8 @@ fn transfer(profile: Profile, len: usize) -> (Pair, (ConnectionId, ConnectionId)
 fn both_buffers_grow_with_what_is_taken_and_not_beyond_their_limits() {
     let (pair, ids) = transfer(GROWING, 8_000_000);
     assert_eq!(buffers(&pair, ids), (LIMIT, LIMIT));
-    assert!(pair.lab.counted(Counter::TcpReceiveWindowsGrown) > 0);
-    assert!(pair.lab.counted(Counter::TcpSendBuffersGrown) > 0);
+    assert!(pair.context.counted(Counter::TcpReceiveWindowsGrown) > 0);
+    assert!(pair.context.counted(Counter::TcpSendBuffersGrown) > 0);
     let scale = pair.trace[1].2.options.window_scale.unwrap();
     let edge_max = pair.trace.iter().filter(|sent| sent.1 == Side::Server).skip(1);
     let edge_max = edge_max.map(|sent| u32::from(sent.2.window) << scale).max().unwrap();
@@ -64,7 +65,8 @@ fn a_slow_reader_keeps_its_window_small_however_fast_the_sender_is() {
     let mut pair = Pair::new(1);
     let ids = pair.connect(GROWING);
     let data = pattern(500_000);
-    let (mut sent, mut read) = (0, 0);
+    let mut sent = 0;
+    let mut read = 0;
     while read < data.len() {
         sent += pair.client.send(ids.0, &data[sent..]).unwrap();
         pair.run(Duration::from_millis(5));
@@ -83,7 +85,8 @@ fn a_reader_that_reads_all_now_and_then_is_slow_too() {
     let mut pair = Pair::new(1);
     let ids = pair.connect(GROWING);
     let data = pattern(1_000_000);
-    let (mut sent, mut read) = (0, 0);
+    let mut sent = 0;
+    let mut read = 0;
     while read < data.len() {
         sent += pair.client.send(ids.0, &data[sent..]).unwrap();
         pair.run(Duration::from_millis(100));
@@ -94,7 +97,7 @@ fn a_reader_that_reads_all_now_and_then_is_slow_too() {
 }
 
 #[test]
-fn what_a_person_types_never_grows_anything() {
+fn typed_input_never_grows_a_buffer() {
     let mut pair = Pair::new(1);
     let ids = pair.connect(GROWING);
     for _ in 0..2000 {
@@ -115,14 +118,14 @@ fn a_host_whose_buffers_have_grown_enough_lets_none_grow_further() {
     let data = pattern(4_000_000);
     assert!(pair.transfer(Side::Client, ids, &data) == data);
     assert_eq!(buffers(&pair, ids), (START + 10_000, START + 10_000));
-    assert!(pair.lab.counted(Counter::TcpGrowthRefused) > 0);
+    assert!(pair.context.counted(Counter::TcpGrowthRefused) > 0);
 }
 
 #[test]
-fn what_a_connection_has_grown_by_comes_back_when_it_has_gone() {
+fn the_growth_of_a_connection_is_returned_when_it_ends() {
     let (mut pair, ids) = transfer(GROWING, 8_000_000);
     assert_eq!(pair.server.table.growth(), LIMIT - START);
-    pair.client.abort(ids.0, &mut pair.lab.cx()).unwrap();
+    pair.client.abort(ids.0, &mut pair.context.cx()).unwrap();
     pair.client.release(ids.0);
     pair.drive();
     pair.server.release(ids.1);

@@ -1,4 +1,4 @@
-//! Urgent data: RFC 9293 §3.8.5, RFC 6093; attack rows 35 and 36.
+//! Urgent data: RFC 9293 §3.8.5, RFC 6093; rows 35 and 36 of docs/ledger/attacks.txt.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn nagle_does_not_hold_urgent_data() {
 }
 
 #[test]
-fn the_notice_passes_a_shut_window_without_data() {
+fn the_notice_passes_a_zero_window_without_data() {
     let mut script = Script::established(PLAIN);
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
@@ -42,7 +42,7 @@ fn the_notice_passes_a_shut_window_without_data() {
 
 // req RFC9293:MUST-32, RFC9293:MUST-33, RFC9293:MUST-62
 #[test]
-fn the_user_is_told_once_and_how_far_it_goes() {
+fn the_user_is_notified_once_with_the_end_of_urgent_data() {
     let mut script = Script::established(PLAIN);
     script.urgent = 3;
     script.peer(URG_ACK, 1, 1, b"abcde");
@@ -66,7 +66,7 @@ fn the_notice_comes_before_the_data() {
 
 // req RFC9293:MUST-32
 #[test]
-fn the_user_is_told_again_when_the_pointer_advances() {
+fn the_user_is_notified_again_when_the_pointer_advances() {
     let mut script = Script::established(PLAIN);
     script.urgent = 3;
     script.peer(URG_ACK, 1, 1, b"abc");
@@ -126,7 +126,7 @@ fn attack_36_urgent_on_syn_and_fin_and_reset_is_survived() {
     script.peer(URG_ACK.with(Flags::FIN), 1, 1, b"");
     assert_eq!(ahead(&script), None);
     script.peer(URG_ACK.with(Flags::RST), 2, 1, b"");
-    assert_eq!(script.ending(), Some(Ending::Reset));
+    assert_eq!(script.close_reason(), Some(CloseReason::Reset));
 }
 
 // attack row 35
@@ -165,7 +165,8 @@ fn an_old_pointer_does_not_take_back_a_newer_one() {
 #[test]
 fn a_fin_behind_a_long_segment_does_not_end_what_is_urgent_in_it() {
     let mut script = Script::established(PLAIN);
-    (script.urgent, script.may_keep) = (15_000, true);
+    script.urgent = 15_000;
+    script.may_keep = true;
     script.peer(URG_ACK.with(Flags::FIN), 1, 1, &pattern(20_000));
     assert_eq!(ahead(&script), Some(15_000));
 }
@@ -173,7 +174,7 @@ fn a_fin_behind_a_long_segment_does_not_end_what_is_urgent_in_it() {
 #[test]
 fn urgent_data_that_goes_again_is_not_left_to_a_device_to_cut() {
     let mut script = Script::established(PLAIN);
-    script.tcp.lower.segments = true;
+    script.tcp.lower.tso = true;
     script.tcp.send_urgent(script.id.unwrap(), &pattern(3000)).unwrap();
     assert_eq!(extents(&script.output()), [(1, 1000), (1001, 1000), (2001, 1000)]);
     assert_eq!(extents(&script.wait_millis(300)), [(1, 1000)]);

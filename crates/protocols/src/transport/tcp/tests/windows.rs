@@ -1,4 +1,4 @@
-//! Windows: RFC 9293 §3.7.4 and §3.8.6; attack rows 34 and 43.
+//! Windows: RFC 9293 §3.7.4 and §3.8.6; rows 34 and 43 of docs/ledger/attacks.txt.
 
 use super::*;
 
@@ -11,12 +11,12 @@ fn peer_window(window: u16) -> Script {
 
 // req RFC9293:MUST-36, RFC9293:MUST-37
 #[test]
-fn a_shut_window_is_probed_for_ever_while_the_peer_answers() {
+fn a_zero_window_is_probed_indefinitely_while_the_peer_answers() {
     let mut script = peer_window(0);
     assert_eq!(script.send(b"abc"), []);
-    let end = script.lab.now + Duration::from_secs(86_400);
+    let end = script.context.now + Duration::from_secs(86_400);
     let mut probes = 0;
-    while script.lab.now < end {
+    while script.context.now < end {
         for probe in script.wait(Duration::from_secs(60)) {
             assert_eq!((probe.seq, probe.len), (1, 1));
             probes += 1;
@@ -40,16 +40,16 @@ fn probes_begin_after_a_timeout_and_back_off() {
 }
 
 #[test]
-fn a_shut_window_is_given_up_if_the_peer_answers_nothing() {
+fn a_zero_window_is_given_up_if_the_peer_answers_nothing() {
     let mut script = peer_window(0);
     script.send(b"abc");
     script.wait(Duration::from_secs(300));
-    assert_eq!(script.ending(), Some(Ending::TimedOut));
+    assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
 // attack row 34
 #[test]
-fn attack_34_nobody_waits_for_the_window_of_a_released_connection() {
+fn attack_34_a_released_connection_does_not_wait_for_the_window() {
     let mut script = peer_window(0);
     script.send(b"abc");
     script.release();
@@ -71,7 +71,7 @@ fn a_probe_that_is_taken_counts_as_sent() {
 }
 
 #[test]
-fn a_fin_alone_probes_a_shut_window_too() {
+fn a_fin_alone_probes_a_zero_window_too() {
     let mut script = peer_window(0);
     script.close();
     let sent = script.wait_millis(300);
@@ -102,7 +102,7 @@ fn a_window_that_shuts_over_data_in_flight_is_probed_and_the_data_not_lost() {
 }
 
 #[test]
-fn an_acknowledgment_at_a_shut_window_has_the_number_that_the_peer_expects() {
+fn an_acknowledgment_at_a_zero_window_has_the_number_that_the_peer_expects() {
     let mut script = peer_window(0);
     script.send(b"abc");
     script.wait_millis(300);
@@ -155,13 +155,13 @@ fn a_window_that_waits_until_it_is_used_up_and_one_that_follows_every_read() {
         let acknowledgment = Acknowledgment::AtOutput;
         let profile = Profile { receive_window, window_update, acknowledgment, ..PLAIN };
         let mut script = Script::established(profile);
-        let mut told = Vec::new();
+        let mut sent_windows = Vec::new();
         for at in 0..4 {
             let mut sent = script.peer(Flags::ACK, 1 + at * 500, 1, &pattern(500));
             sent.extend(script.consume(500));
-            told.extend(sent.last().map(|last| last.header.window));
+            sent_windows.extend(sent.last().map(|last| last.header.window));
         }
-        assert_eq!(told, offers, "{window_update:?}");
+        assert_eq!(sent_windows, offers, "{window_update:?}");
     }
 }
 
@@ -198,7 +198,7 @@ fn fill(script: &mut Script, len: u32) {
 }
 
 #[test]
-fn the_window_of_a_screen_is_told_again_only_when_half_used_and_then_to_the_maximum() {
+fn the_window_of_a_screen_is_announced_again_only_when_half_used_and_then_to_the_maximum() {
     let mut script = Script::established(INTERACTIVE);
     for (step, window) in [(0, 2000), (1, 1500), (2, 2500)] {
         script.deliver(Flags::ACK, 1 + step * 500, 1, &pattern(500));
@@ -225,7 +225,7 @@ fn the_right_edge_of_the_window_never_moves_left() {
     let growing = Profile { receive_window: small, ..Profile::BULK };
     for profile in [Profile::BULK, Profile::INTERACTIVE, growing] {
         let mut pair = Pair::new(7);
-        pair.faults = Faults { lost: 50_000, doubled: 20_000, late: 100_000 };
+        pair.faults = Faults { lost: 50_000, doubled: 20_000, delayed: 100_000 };
         let ids = pair.connect(profile);
         let data = pattern(400_000);
         assert!(pair.transfer(Side::Client, ids, &data) == data);
@@ -277,7 +277,8 @@ fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
     let options = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
     let mut script = Script::asked_for(Profile::BULK, options);
     script.peer(Flags::ACK, 1, 1, b"");
-    let (mut seq, mut edge) = (1, 60_000);
+    let mut seq = 1;
+    let mut edge = 60_000;
     while seq < edge {
         let data = pattern(999.min(edge - seq) as usize);
         let sent = [script.peer(Flags::ACK, seq, 1, &data), script.wait_millis(50)].concat();
@@ -335,7 +336,7 @@ fn a_screen_at_a_server_leaves_before_any_of_it_is_acknowledged() {
 }
 
 #[test]
-fn a_person_who_pastes_sends_the_next_segment_when_the_last_is_acknowledged() {
+fn pasted_text_is_sent_in_segments_each_after_the_last_is_acknowledged() {
     let mut script = Script::established(Profile { extensions: false, ..Profile::INTERACTIVE });
     let id = script.id.unwrap();
     assert_eq!(script.tcp.send(id, &pattern(1966)), Ok(1000));
@@ -406,11 +407,11 @@ fn a_window_that_is_rounded_up_covers_all_that_has_a_place_and_no_more() {
     let mut window = |script: &mut Script| {
         let answer = script.peer(Flags::ACK, seq, 1, b"x");
         seq += 1;
-        let room = script.tcp.table.find(ends).unwrap().1.receive.room();
+        let room = script.tcp.table.find(ends).unwrap().1.receive.free_space();
         (usize::from(answer[0].header.window) << 1, room)
     };
     let (whole, _) = window(&mut script);
-    // Nothing is read: each window is a byte less than the last before it is rounded up.
+    // Nothing is read: each window, before it is rounded up, is a byte less than the previous one.
     let (offered, room) =
         (0..100_000).map(|_| window(&mut script)).find(|(offered, _)| *offered != whole).unwrap();
     assert!(offered < whole);

@@ -1,14 +1,14 @@
-//! Attack row 47: transfers whose numbers pass 2^31 and 2^32.
+//! Attack row 47: transfers whose sequence numbers pass 2^31 and 2^32.
 //!
-//! The initial number is a clock plus a hash, and the clock starts at a value that gives the
-//! desired number. The scripts of all other files run again with such numbers in `past_zero.rs` and
-//! `past_middle.rs`.
+//! The initial sequence number is a clock plus a hash, and the clock starts at a value that gives
+//! the desired number. The scripts of all other files run again with such numbers in `past_zero.rs`
+//! and `past_middle.rs`.
 
 use super::*;
 
 /// Returns the local end of the client's next connection.
 fn end_of_client(pair: &Pair) -> SocketAddr {
-    next_local_end(&pair.client, CLIENT, SocketAddr::new(SERVER, PORT), &pair.lab)
+    next_local_end(&pair.client, CLIENT, SocketAddr::new(SERVER, PORT), &pair.context)
 }
 
 /// Makes the next connection of the client begin at `isn`.
@@ -25,7 +25,7 @@ pub(super) fn server_begins_at(pair: &mut Pair, isn: u32) {
 }
 
 fn transfers_both_ways(mut pair: Pair, begin: Seq) {
-    pair.faults = Faults { lost: 20_000, doubled: 10_000, late: 50_000 };
+    pair.faults = Faults { lost: 20_000, doubled: 10_000, delayed: 50_000 };
     let (client, server) = pair.connect(Profile::BULK);
     let numbers = pair.trace.iter().map(|sent| sent.2.seq);
     assert!(numbers.take(2).any(|seq| seq == begin), "it begins where it should");
@@ -44,11 +44,11 @@ const WITHOUT_SCRIPTS: [&str; 5] = ["mod", "script", "past_zero", "past_middle",
 // attack row 47
 #[test]
 fn attack_47_every_file_of_scripts_runs_again_past_zero_and_past_the_middle() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transport/tcp/tests");
-    let read = |name: &str| std::fs::read_to_string(std::format!("{folder}/{name}.rs")).unwrap();
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transport/tcp/tests");
+    let read = |name: &str| std::fs::read_to_string(std::format!("{directory}/{name}.rs")).unwrap();
     let again = ["past_zero", "past_middle"].map(read);
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
         let has_scripts = path.is_file() && read(name).contains("Script::");
@@ -65,7 +65,7 @@ fn attack_47_every_file_of_scripts_runs_again_past_zero_and_past_the_middle() {
 
 // attack row 47
 #[test]
-fn attack_47_the_numbers_of_the_client_pass_zero() {
+fn attack_47_client_sequence_numbers_cross_2_to_the_32() {
     let mut pair = Pair::new(1);
     client_begins_at(&mut pair, 0xFFFF_FF00);
     transfers_both_ways(pair, Seq(0xFFFF_FF00));
@@ -73,7 +73,7 @@ fn attack_47_the_numbers_of_the_client_pass_zero() {
 
 // attack row 47
 #[test]
-fn attack_47_the_numbers_of_the_client_pass_the_middle() {
+fn attack_47_client_sequence_numbers_cross_2_to_the_31() {
     let mut pair = Pair::new(2);
     client_begins_at(&mut pair, 0x7FFF_FF00);
     transfers_both_ways(pair, Seq(0x7FFF_FF00));
@@ -81,7 +81,7 @@ fn attack_47_the_numbers_of_the_client_pass_the_middle() {
 
 // attack row 47
 #[test]
-fn attack_47_the_numbers_of_the_server_pass_zero() {
+fn attack_47_server_sequence_numbers_cross_2_to_the_32() {
     let mut pair = Pair::new(3);
     server_begins_at(&mut pair, 0xFFFF_FF00);
     transfers_both_ways(pair, Seq(0xFFFF_FF00));
@@ -89,7 +89,7 @@ fn attack_47_the_numbers_of_the_server_pass_zero() {
 
 // attack row 47
 #[test]
-fn attack_47_the_numbers_of_the_server_pass_the_middle() {
+fn attack_47_server_sequence_numbers_cross_2_to_the_31() {
     let mut pair = Pair::new(4);
     server_begins_at(&mut pair, 0x7FFF_FF00);
     transfers_both_ways(pair, Seq(0x7FFF_FF00));
@@ -97,7 +97,7 @@ fn attack_47_the_numbers_of_the_server_pass_the_middle() {
 
 // attack row 47
 #[test]
-fn attack_47_the_first_number_of_all_may_be_the_last() {
+fn attack_47_the_initial_sequence_number_may_be_the_maximum() {
     let mut pair = Pair::new(5);
     client_begins_at(&mut pair, 0xFFFF_FFFF);
     transfers_both_ways(pair, Seq(0xFFFF_FFFF));

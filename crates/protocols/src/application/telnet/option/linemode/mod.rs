@@ -40,7 +40,7 @@ impl LinemodeMode {
     /// Control characters are displayed literally, not as `^X`.
     pub const LITERAL_ECHO: Self = Self(16);
 
-    /// Bit that marks the answer to a mode and is not part of one.
+    /// Bit that marks a MODE as an answer and is not part of the mode itself.
     const ACK: u8 = 4;
     /// All bits that RFC 1184 defines.
     const KNOWN: u8 = 1 | 2 | 8 | 16;
@@ -171,7 +171,7 @@ impl Linemode {
             || is_forward(SlcFunction::FORW2)
     }
 
-    /// Returns the command that a character is to be sent as, if signals are trapped.
+    /// Returns the command to send instead of `character`, if signals are trapped.
     #[must_use]
     pub fn signal(&self, character: u8) -> Option<Command> {
         if !self.mode.has(LinemodeMode::TRAP_SIGNALS) {
@@ -241,7 +241,8 @@ impl Linemode {
             // clear bits that it does not support.
             (false, true) => match self.asked_mode {
                 Some(asked) if asked.has(mode) => {
-                    (self.mode, self.asked_mode) = (mode, None);
+                    self.mode = mode;
+                    self.asked_mode = None;
                     (Vec::new(), Some(Event::Linemode(LinemodeEvent::Mode(mode))))
                 }
                 _ => NOTHING,
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn hear(end: &mut Linemode, content: &[u8]) -> Option<Reply> {
+    fn receive(end: &mut Linemode, content: &[u8]) -> Option<Reply> {
         end.receive(&Message::parse(content)?)
     }
 
@@ -299,7 +300,7 @@ mod tests {
         ) {
             let mut end = Linemode::new(is_user);
             for content in contents {
-                if let Some((answers, _)) = hear(&mut end, &content) {
+                if let Some((answers, _)) = receive(&mut end, &content) {
                     prop_assert!(answers.iter().map(Vec::len).sum::<usize>() <= content.len() + 93);
                 }
             }
@@ -310,31 +311,31 @@ mod tests {
     fn a_new_mode_is_answered_once_and_an_old_one_not() {
         let mut user = Linemode::new(true);
         let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
-        let (answers, event) = hear(&mut user, &[MODE, 3]).unwrap();
+        let (answers, event) = receive(&mut user, &[MODE, 3]).unwrap();
         assert_eq!(answers, [[MODE, 7]]);
         assert_eq!(event, Some(Event::Linemode(LinemodeEvent::Mode(mode))));
-        assert_eq!(hear(&mut user, &[MODE, 3]), Some(NOTHING));
-        assert_eq!(hear(&mut user, &[MODE, 7]), Some(NOTHING));
+        assert_eq!(receive(&mut user, &[MODE, 3]), Some(NOTHING));
+        assert_eq!(receive(&mut user, &[MODE, 7]), Some(NOTHING));
     }
 
     #[test]
     fn a_server_takes_no_more_of_an_answer_than_it_asked_for() {
         let mut server = Linemode::new(false);
-        assert_eq!(hear(&mut server, &[MODE, 7]), Some(NOTHING));
+        assert_eq!(receive(&mut server, &[MODE, 7]), Some(NOTHING));
         server.ask_mode(LinemodeMode::EDIT);
-        assert_eq!(hear(&mut server, &[MODE, 7]), Some(NOTHING));
+        assert_eq!(receive(&mut server, &[MODE, 7]), Some(NOTHING));
         let event = Event::Linemode(LinemodeEvent::Mode(LinemodeMode::EDIT));
-        assert_eq!(hear(&mut server, &[MODE, 5]), Some((Vec::new(), Some(event))));
+        assert_eq!(receive(&mut server, &[MODE, 5]), Some((Vec::new(), Some(event))));
         assert_eq!(server.mode(), LinemodeMode::EDIT);
     }
 
     #[test]
     fn a_forward_mask_is_agreed_to_and_taken_back() {
         let mut user = Linemode::new(true);
-        let (answers, _) = hear(&mut user, &[253, FORWARDMASK, 0, 0x40]).unwrap();
+        let (answers, _) = receive(&mut user, &[253, FORWARDMASK, 0, 0x40]).unwrap();
         assert_eq!(answers, [[251, FORWARDMASK]]);
         assert!(user.forwards(9) && !user.forwards(8) && !user.forwards(255));
-        let (answers, _) = hear(&mut user, &[254, FORWARDMASK]).unwrap();
+        let (answers, _) = receive(&mut user, &[254, FORWARDMASK]).unwrap();
         assert_eq!(answers, [[252, FORWARDMASK]]);
         assert!(!user.forwards(9));
     }
@@ -343,7 +344,7 @@ mod tests {
     fn a_character_that_signals_is_a_command_only_where_signals_are_trapped() {
         let mut user = Linemode::new(true);
         assert_eq!(user.signal(3), None);
-        hear(&mut user, &[MODE, 3]).unwrap();
+        receive(&mut user, &[MODE, 3]).unwrap();
         assert_eq!(user.signal(3), Some(Command::InterruptProcess));
         assert_eq!(user.signal(b'a'), None);
     }

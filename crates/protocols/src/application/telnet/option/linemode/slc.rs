@@ -2,14 +2,14 @@
 //!
 //! Each end has a level and a value for each function: NOSUPPORT (no such function), CANTCHANGE
 //! (this value and no other), VALUE (this value, which may be changed) or DEFAULT (the default of
-//! the other end). They are sent as triplets of function, modifiers and value. An end that receives
-//! a triplet which differs from its own either accepts it and repeats it with ACK, or sends its own
-//! choice instead. A triplet that is already in effect, or that is an acknowledgment at the current
-//! level, is not answered, so the exchange terminates (§5.5).
+//! the other end). Levels and values are sent as triplets of function, modifiers and value. An end
+//! that receives a triplet which differs from its own either accepts it and repeats it with ACK, or
+//! sends its own choice instead. A triplet that is already in effect, or that is an acknowledgment
+//! at the current level, is not answered, so the exchange terminates (§5.5).
 //!
 //! Long lists have crashed Telnet implementations, because the answer is as long as the list. This
 //! implementation answers each function at most once per reply, so no reply has more triplets than
-//! there are codes.
+//! the number of function codes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -84,7 +84,7 @@ functions! {
     MCEOL = 24, "MCEOL";
     /// Insert typed characters.
     INSRT = 25, "INSRT";
-    /// Overwrite existing characters with typed ones.
+    /// Overwrite existing characters with typed characters.
     OVER = 26, "OVER";
     /// Erase the character to the right.
     ECR = 27, "ECR";
@@ -243,7 +243,7 @@ pub struct SlcTable {
     by_default: [SpecialCharacter; FUNCTIONS],
 }
 
-/// Default characters of the functions: those of a Unix terminal.
+/// Default characters of the functions, as on a Unix terminal.
 const BY_DEFAULT: [(SlcFunction, u8); 11] = [
     (SlcFunction::IP, 0x03),
     (SlcFunction::AO, 0x0f),
@@ -302,14 +302,16 @@ impl SlcTable {
         if let Some((now, by_default)) = places
             && character.level != SlcLevel::Default
         {
-            (*now, *by_default) = (character, character);
+            *now = character;
+            *by_default = character;
         }
         Triplet { function, is_answer: false, character }
     }
 
     /// Processes a list. Returns the answer, and whether anything has changed.
     pub(super) fn receive(&mut self, triplets: &[Triplet]) -> (Vec<Triplet>, bool) {
-        let (mut answers, mut has_changed) = (Vec::<Triplet>::new(), false);
+        let mut answers = Vec::<Triplet>::new();
+        let mut has_changed = false;
         for triplet in triplets {
             let is_answered = |function| answers.iter().any(|it| it.function == function);
             if is_answered(triplet.function) {
@@ -349,8 +351,8 @@ impl SlcTable {
             .index()
             .and_then(|index| self.now.get_mut(index).zip(self.by_default.get(index).copied()));
         let Some((now, by_default)) = places else {
-            // RFC 1184 §2.4: an unknown function is answered NOSUPPORT, except if the triplet says
-            // that already.
+            // RFC 1184 §2.4: an unknown function is answered NOSUPPORT, unless the triplet itself
+            // is NOSUPPORT.
             let is_question = character.level != SlcLevel::NoSupport && !is_answer;
             return is_question.then_some(Triplet { function, is_answer: false, character: none });
         };
@@ -418,16 +420,17 @@ mod tests {
         ) {
             let mut ends = [SlcTable::default(), SlcTable::default()];
             for (is_first, wish) in wishes {
-                let (ours, his) = if is_first { (0, 1) } else { (1, 0) };
-                let told = ends[ours].set(wish.function, wish.character);
-                let (mut said, mut hearer) = (Vec::from([told]), his);
+                let (ours, theirs) = if is_first { (0, 1) } else { (1, 0) };
+                let change = ends[ours].set(wish.function, wish.character);
+                let mut message = Vec::from([change]);
+                let mut receiver = theirs;
                 for round in 0.. {
-                    said = ends[hearer].receive(&said).0;
-                    if said.is_empty() {
+                    message = ends[receiver].receive(&message).0;
+                    if message.is_empty() {
                         break;
                     }
-                    prop_assert!(round < 6, "{:?} without end", said);
-                    hearer = 1 - hearer;
+                    prop_assert!(round < 6, "{:?} without end", message);
+                    receiver = 1 - receiver;
                 }
             }
         }
@@ -457,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_supported_and_said_once() {
+    fn an_unknown_command_is_reported_as_unsupported_once() {
         let mut table = SlcTable::default();
         let asked = triplet(SlcFunction(200), SlcLevel::Value, 8);
         let refused = triplet(SlcFunction(200), SlcLevel::NoSupport, 0);
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_table_is_told_on_request_and_can_be_set_back() {
+    fn the_whole_table_is_sent_on_request_and_can_be_reset() {
         let mut table = SlcTable::default();
         table.receive(&[triplet(SlcFunction::EC, SlcLevel::Value, 8)]);
         let (answers, has_changed) = table.receive(&[triplet(ALL, SlcLevel::Value, 0)]);
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_cannot_change_have_no_such_function() {
+    fn a_function_that_neither_end_can_change_is_unsupported() {
         let mut table = SlcTable::default();
         let ours =
             SpecialCharacter { level: SlcLevel::CantChange, ..SpecialCharacter::variable(1) };

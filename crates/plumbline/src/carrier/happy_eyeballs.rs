@@ -1,0 +1,186 @@
+//! Address selection for kernel connections: Happy Eyeballs version 2 (RFC 8305).
+//!
+//! The resolver returns the addresses in the order of RFC 6724. The race alternates the address
+//! families (§4). Each attempt starts 250 ms after the previous attempt, or at once when an attempt
+//! fails (§5). The first connection that opens is used, and the other attempts are dropped.
+//!
+//! Not implemented: the two separate queries of §3, because the resolver sends both queries and
+//! returns one combined answer; and the history of earlier connections.
+
+use super::Outcome;
+use super::kernel::outcome_of;
+use super::outcome::Failures;
+use anyhow::Result;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+/// RFC 8305 §5, §8: the Connection Attempt Delay.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Result of a race of connection attempts.
+#[derive(Debug)]
+pub(super) enum RaceResult {
+    /// A connection opened.
+    Connected(TcpStream, SocketAddr),
+    /// No connection opened: the failure with the most evidence about the host, and its address.
+    Failed(Outcome, SocketAddr),
+}
+
+/// Connects to the first of `addresses` that answers, or returns the outcome of the failure.
+///
+/// # Errors
+///
+/// Returns the errors of [`Race::run`].
+pub(crate) async fn connect(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+) -> Result<Result<TcpStream, (Outcome, SocketAddr)>> {
+    Ok(match Race::new(addresses).run(timeout).await? {
+        RaceResult::Connected(stream, _) => Ok(stream),
+        RaceResult::Failed(outcome, address) => Err((outcome, address)),
+    })
+}
+
+/// Connection attempts at the addresses of one host.
+#[derive(Debug)]
+pub(super) struct Race {
+    waiting: VecDeque<SocketAddr>,
+    attempts: JoinSet<(SocketAddr, io::Result<TcpStream>)>,
+    failures: Failures,
+    /// First local error of an attempt.
+    error: Option<anyhow::Error>,
+}
+
+impl Race {
+    /// Creates a race to `addresses`, the most preferred first.
+    pub(super) fn new(addresses: &[SocketAddr]) -> Self {
+        let waiting = interleaved(addresses).into();
+        Self { waiting, attempts: JoinSet::new(), failures: Failures::default(), error: None }
+    }
+
+    /// Runs until a connection is open, all attempts have failed or `timeout` has passed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a local error prevented all attempts, or if there is no address.
+    pub(super) async fn run(mut self, timeout: Duration) -> Result<RaceResult> {
+        let expires_at = Instant::now() + timeout;
+        let mut next_at = Instant::now();
+        let mut first_address = self.waiting.front().copied();
+        loop {
+            if self.attempts.is_empty() && self.waiting.is_empty() {
+                return self.failed();
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = self.attempts.join_next() => {
+                    if let Some(connected) = self.end_attempt(ended)? {
+                        return Ok(connected);
+                    }
+                    next_at = Instant::now();
+                }
+                () = sleep_until(expires_at) => {
+                    // No attempt that is still in progress was answered in time.
+                    if let Some(address) = first_address {
+                        self.failures.add(Outcome::TimedOut, address);
+                    }
+                    return self.failed();
+                }
+                () = sleep_until(next_at), if !self.waiting.is_empty() => {
+                    if self.attempts.is_empty() {
+                        first_address = self.waiting.front().copied();
+                    }
+                    self.begin_attempt();
+                    next_at = Instant::now() + ATTEMPT_DELAY;
+                }
+            }
+        }
+    }
+
+    fn begin_attempt(&mut self) {
+        let Some(address) = self.waiting.pop_front() else { return };
+        self.attempts.spawn(async move { (address, TcpStream::connect(address).await) });
+    }
+
+    fn end_attempt(
+        &mut self,
+        ended: Result<(SocketAddr, io::Result<TcpStream>), JoinError>,
+    ) -> Result<Option<RaceResult>> {
+        let (address, connected) = ended?;
+        match connected.map_err(outcome_of) {
+            Ok(stream) => return Ok(Some(RaceResult::Connected(stream, address))),
+            Err(Ok(outcome)) => self.failures.add(outcome, address),
+            Err(Err(error)) => _ = self.error.get_or_insert(error),
+        }
+        Ok(None)
+    }
+
+    fn failed(self) -> Result<RaceResult> {
+        match (self.failures.highest(), self.error) {
+            (Some((outcome, address)), _) => Ok(RaceResult::Failed(outcome, address)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(anyhow::anyhow!("no address to connect to")),
+        }
+    }
+}
+
+/// Returns the addresses with alternating families, beginning with the family of the first address
+/// (RFC 8305 §4).
+fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let Some(first) = addresses.first() else { return Vec::new() };
+    let (mut leading, mut others): (VecDeque<_>, VecDeque<_>) = addresses
+        .iter()
+        .copied()
+        .partition(|address: &SocketAddr| address.is_ipv6() == first.is_ipv6());
+    let mut order = Vec::with_capacity(addresses.len());
+    while !leading.is_empty() || !others.is_empty() {
+        order.extend(leading.pop_front());
+        order.extend(others.pop_front());
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn v4(last: u8) -> SocketAddr {
+        (Ipv4Addr::new(192, 0, 2, last), 23).into()
+    }
+
+    fn v6(last: u16) -> SocketAddr {
+        (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last), 23).into()
+    }
+
+    #[test]
+    fn the_address_families_alternate_and_keep_their_order() {
+        let order = interleaved(&[v6(1), v6(2), v6(3), v4(1), v4(2)]);
+        assert_eq!(order, [v6(1), v4(1), v6(2), v4(2), v6(3)]);
+        assert_eq!(interleaved(&[v4(1), v4(2), v6(1)]), [v4(1), v6(1), v4(2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_is_tried_once_and_the_preferred_one_first(
+            families in proptest::collection::vec(any::<bool>(), 1..20)
+        ) {
+            let addresses: Vec<_> = (1..)
+                .zip(&families)
+                .map(|(last, is_v6)| if *is_v6 { v6(last.into()) } else { v4(last) })
+                .collect();
+            let mut order = interleaved(&addresses);
+            prop_assert_eq!(order[0], addresses[0]);
+            order.sort();
+            let mut sorted = addresses;
+            sorted.sort();
+            prop_assert_eq!(order, sorted);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Runs a session over a kernel socket in one thread. Tokio opens the connection by a race of the
+//! addresses (RFC 8305); then an edge-triggered `epoll` loop transfers the data.
+
+use super::happy_eyeballs::{Race, RaceResult};
+use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, Session};
+use anyhow::{Context, Result};
+use os::readiness::{PollFd, PollFlags, Poller, Wake, Watched, wait};
+use os::receive_delay;
+use os::socket::{self, TcpInfo};
+use protocols::meter::{Account, Counter};
+use protocols::time::Instant;
+use rustix::net::SendFlags;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Maximum number of bytes per read: a large screen in one piece.
+const READ_MAX_LEN: usize = 64 * 1024;
+
+/// Minimum number of bytes per read, however slow the display is.
+const READ_MIN_LEN: usize = 2 * 1024;
+
+/// Maximum time that the display should need for the data of one read. Our choice: the user cannot
+/// interrupt the display of data once it is read.
+const READ_DISPLAY_TIME: Duration = Duration::from_millis(50);
+
+/// Poll events after which a read returns data, end of file or an error.
+const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
+
+/// Index of the socket among the watched descriptors; the session's inputs follow it.
+const SOCKET: usize = 0;
+
+/// An input of the session.
+struct Input {
+    /// Watched descriptor; `None` for an input that is always ready and cannot be watched, such as
+    /// a regular file or `/dev/null`.
+    watched: Option<Watched>,
+    /// Whether a read may succeed although no readiness event will arrive.
+    is_ready: bool,
+}
+
+pub(super) fn run<S: Session>(
+    mut session: S,
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    context: &mut EngineContext,
+) -> Result<EndedSession<S>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(connect(addresses, timeout, &mut session, context))?;
+    let (stream, address) = match result {
+        Some(RaceResult::Connected(stream, address)) => (stream, address),
+        Some(RaceResult::Failed(outcome, address)) => {
+            return Ok(EndedSession { session, outcome, address });
+        }
+        None => {
+            let address = addresses.first().copied().context("no address to connect to")?;
+            return Ok(EndedSession { session, outcome: Outcome::LocalClosed, address });
+        }
+    };
+    let stream = stream.into_std()?;
+    drop(runtime);
+    socket::set_no_delay(&stream, true)?;
+    socket::set_urgent_inline(&stream, true)?;
+    // A session without timestamps works, but receives no receive delays.
+    let has_timestamps =
+        session.wants_receive_delays() && receive_delay::stamp_arrivals(&stream).is_ok();
+    session.set_remote_address(address);
+    session.opened(&mut context.cx());
+    let mut poller = Poller::new()?;
+    poller.watch(stream.as_fd(), PollFlags::IN | PollFlags::OUT | PollFlags::PRI)?;
+    let inputs = session.inputs();
+    for input in &inputs {
+        poller.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
+    }
+    let inputs = inputs.len();
+    let display = session.display().map(|_| poller.reserve());
+    let kernel = Kernel {
+        stream,
+        has_timestamps,
+        poller,
+        inputs,
+        display,
+        blocked_at: None,
+        session: &mut session,
+        context,
+        buffer: vec![0; READ_MAX_LEN],
+        read_len: READ_MAX_LEN,
+        is_urgent_ahead: false,
+        is_half_closed: false,
+        ended: None,
+    };
+    let outcome = kernel.run()?;
+    Ok(EndedSession { session, outcome, address })
+}
+
+/// Opens the connection. Local input can end the session while the remote host does not answer.
+async fn connect<S: Session>(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    session: &mut S,
+    context: &mut EngineContext,
+) -> Result<Option<RaceResult>> {
+    let mut inputs = inputs_of(session)?;
+    let mut connecting = pin!(Race::new(addresses).run(timeout));
+    loop {
+        let index = tokio::select! {
+            biased;
+            result = &mut connecting => return result.map(Some),
+            index = any_readable(&mut inputs, session) => index?,
+        };
+        take_input(index, session, &mut inputs, context)?;
+        if session.is_over() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Maps the error of a socket to an outcome of the connection; errors of the local host are
+/// returned as errors.
+pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
+            Ok(Outcome::Reset)
+        }
+        ErrorKind::TimedOut => Ok(Outcome::TimedOut),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Ok(Outcome::Unreachable),
+        _ => Err(error).context("the kernel cannot open the connection"),
+    }
+}
+
+struct Kernel<'a, S> {
+    stream: TcpStream,
+    /// Whether the kernel timestamps incoming data.
+    has_timestamps: bool,
+    /// Readiness of the socket, followed by the session's inputs and its display.
+    poller: Poller,
+    inputs: usize,
+    /// Index of the display among the watched descriptors. The display is watched only while it is
+    /// full, because a terminal reports writability after every key.
+    display: Option<usize>,
+    /// Time at which the display became full; `None` while it accepts output.
+    blocked_at: Option<Instant>,
+    session: &'a mut S,
+    context: &'a mut EngineContext,
+    buffer: Vec<u8>,
+    /// Number of bytes that the next read requests.
+    read_len: usize,
+    /// Whether urgent data was announced and the urgent mark was not read yet.
+    is_urgent_ahead: bool,
+    is_half_closed: bool,
+    /// Outcome of the connection, once it has ended; output for the display may still be pending.
+    ended: Option<Outcome>,
+}
+
+impl<S: Session> Kernel<'_, S> {
+    fn run(mut self) -> Result<Outcome> {
+        loop {
+            self.write()?;
+            self.session.output_written(&mut self.context.cx());
+            self.session.flush(&mut self.context.cx())?;
+            if self.session.wants_status() {
+                let status = self.status();
+                self.session.take_status(&status);
+                self.session.flush(&mut self.context.cx())?;
+            }
+            self.watch_display()?;
+            let is_display_done = self.blocked_at.is_none() || self.session.is_over();
+            if let Some(outcome) = self.ended.filter(|_| is_display_done) {
+                return Ok(outcome);
+            }
+            if self.session.is_over() {
+                return Ok(Outcome::LocalClosed);
+            }
+            self.close_if_due();
+            self.wait()?;
+            self.serve_ready()?;
+        }
+    }
+
+    /// Serves each ready event source once. A source with much data therefore delays the other
+    /// sources by at most one turn. No call blocks.
+    fn serve_ready(&mut self) -> Result<()> {
+        // Urgent data comes first: the session must know of a Synch before it reads the data that
+        // the Synch discards.
+        if self.poller.ready(SOCKET).contains(PollFlags::PRI) && !self.is_urgent_ahead {
+            self.poller.clear(SOCKET, PollFlags::PRI);
+            self.is_urgent_ahead = true;
+            self.session.urgent(true);
+        }
+        for index in 0..self.inputs {
+            if self.is_input_ready(index) {
+                self.session.take_input(index, &mut self.context.cx())?;
+                if !self.session.has_more_input(index) {
+                    self.poller.clear(SOCKET + 1 + index, PollFlags::IN);
+                }
+            }
+        }
+        let is_due = |at: Instant| at <= self.context.clock.now();
+        if self.session.wants_to_run() || self.session.deadline().is_some_and(is_due) {
+            self.session.run(&mut self.context.cx());
+        }
+        if self.is_socket_ready() {
+            // Typed keys are sent before the read, because displaying the received data takes time.
+            self.write()?;
+            self.read()?;
+        }
+        Ok(())
+    }
+
+    /// Watches a full display until it is writable, and adapts the read size to the speed of the
+    /// display.
+    fn watch_display(&mut self) -> Result<()> {
+        let Some(number) = self.display else { return Ok(()) };
+        if !self.session.is_display_full() {
+            if let Some(since) = self.blocked_at.take() {
+                if let Some(display) = self.session.display() {
+                    self.poller.unwatch(number, display)?;
+                }
+                let is_slow = self.context.clock.now() - since > READ_DISPLAY_TIME;
+                let read_len = if is_slow { self.read_len / 2 } else { self.read_len * 2 };
+                self.read_len = read_len.clamp(READ_MIN_LEN, READ_MAX_LEN);
+            }
+            return Ok(());
+        }
+        let is_first = self.blocked_at.is_none();
+        if is_first {
+            self.blocked_at = Some(self.context.clock.now());
+        }
+        if (is_first || self.is_display_ready())
+            && let Some(display) = self.session.display()
+        {
+            self.poller.watch_once(number, display, PollFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    fn is_display_ready(&self) -> bool {
+        self.display.is_some_and(|number| !self.poller.ready(number).is_empty())
+    }
+
+    fn is_input_ready(&self, index: usize) -> bool {
+        let ready = self.poller.ready(SOCKET + 1 + index);
+        ready.intersects(INCOMING) && self.session.wants_input(index)
+    }
+
+    fn is_socket_ready(&self) -> bool {
+        let is_incoming = self.poller.ready(SOCKET).intersects(INCOMING);
+        is_incoming && self.ended.is_none() && self.session.wants_data()
+    }
+
+    /// Shuts down the write half of the connection when the session has nothing more to send.
+    fn close_if_due(&mut self) {
+        let is_due = self.session.is_closing() && self.session.output().is_empty();
+        if is_due && !self.is_half_closed {
+            self.is_half_closed = true;
+            // Ignored: the peer may have closed the connection already.
+            _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
+        }
+    }
+
+    /// Waits in the system call itself: between two keys the caches are cold, and any code that
+    /// runs here is a large part of the cost of a key.
+    fn wait(&mut self) -> Result<()> {
+        if self.session.wants_to_run() {
+            return Ok(());
+        }
+        let left = self.context.meter.enter(Account::Outside);
+        // If an input has unread data, the other descriptors are polled without waiting.
+        let until = if self.is_any_ready() { Some(Instant::ZERO) } else { self.session.deadline() };
+        loop {
+            let wake = self.poller.wait(&self.context.clock, until)?;
+            if self.is_urgent_ahead {
+                // Urgent events before the mark is read report urgent data that is already known.
+                self.poller.clear(SOCKET, PollFlags::PRI);
+            }
+            // An event may concern a descriptor that the session does not need now, such as a
+            // writable socket without pending output.
+            if wake == Wake::Deadline || self.is_any_ready() {
+                break;
+            }
+        }
+        self.context.meter.enter(left);
+        self.context.meter.count(Counter::Wakeups);
+        Ok(())
+    }
+
+    /// Returns whether any source is known to be ready.
+    fn is_any_ready(&self) -> bool {
+        let socket = self.poller.ready(SOCKET);
+        (socket.contains(PollFlags::PRI) && !self.is_urgent_ahead)
+            || self.is_socket_ready()
+            || (socket.contains(PollFlags::OUT) && !self.session.output().is_empty())
+            || (0..self.inputs).any(|index| self.is_input_ready(index))
+            || (self.blocked_at.is_some() && self.is_display_ready())
+    }
+
+    /// Writes all output that the socket accepts. Handles a connection that the remote host has
+    /// closed.
+    fn write(&mut self) -> Result<()> {
+        loop {
+            let output = self.session.output();
+            if output.is_empty() {
+                return Ok(());
+            }
+            if self.is_half_closed || self.ended.is_some() {
+                // Output produced after the end of the connection, such as answers to late data, is
+                // discarded.
+                let count = output.len();
+                self.session.sent(count);
+                continue;
+            }
+            let urgent = self.session.urgent_mark().and_then(|mark| output.get(..mark));
+            let (bytes, flags) = match urgent.filter(|urgent| !urgent.is_empty()) {
+                Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
+                None => (output, SendFlags::NOSIGNAL),
+            };
+            let left = self.context.meter.enter(Account::Interrupt);
+            let sent = rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
+            self.context.meter.enter(left);
+            match sent {
+                Ok(count) => {
+                    self.session.sent(count);
+                    self.delay_acknowledgments();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.poller.clear(SOCKET, PollFlags::OUT);
+                    return Ok(());
+                }
+                Err(error) => self.ended = Some(outcome_of(error)?),
+            }
+        }
+    }
+
+    /// Requests delayed acknowledgments if the session wants them. The kernel drops the setting
+    /// when the incoming data looks like a file, so each read and write renews it.
+    fn delay_acknowledgments(&self) {
+        if self.session.ack_policy() == AckPolicy::Delayed {
+            _ = socket::set_quick_ack(&self.stream, false);
+        }
+    }
+
+    /// Reads data up to the urgent mark and displays it. Then acknowledges the data at once if the
+    /// remote host may be waiting for the acknowledgment.
+    fn read(&mut self) -> Result<()> {
+        let left = self.context.meter.enter(Account::Interrupt);
+        let was_at_mark =
+            self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
+        let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
+        let read = match self.has_timestamps {
+            true => receive_delay::read(&self.stream, buffer),
+            false => rustix::io::read(&self.stream, buffer)
+                .map(|count| (count, None))
+                .map_err(io::Error::from),
+        };
+        self.context.meter.enter(left);
+        let (count, delay) = match read {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.poller.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
+                return Ok(());
+            }
+            Err(error) => {
+                self.ended = Some(outcome_of(error)?);
+                return Ok(());
+            }
+        };
+        if count == 0 {
+            self.session.peer_closed(&mut self.context.cx());
+            self.ended = Some(Outcome::Closed);
+            return Ok(());
+        }
+        // A short read has emptied the socket, unless it stopped at the urgent mark.
+        if count < self.read_len && !self.is_urgent_ahead {
+            self.poller.clear(SOCKET, PollFlags::IN);
+        }
+        delay.into_iter().for_each(|delay| self.session.take_receive_delay(delay));
+        let data = self.buffer.get(..count).unwrap_or_default();
+        self.session.receive(data, &mut self.context.cx());
+        let is_awaited = self.session.ack_policy().predicate()(data);
+        if was_at_mark {
+            self.is_urgent_ahead = false;
+            self.session.urgent(false);
+            self.poll_urgent()?;
+        }
+        self.session.flush(&mut self.context.cx())?;
+        if !self.session.is_display_full() {
+            self.read_len = (self.read_len * 2).min(READ_MAX_LEN);
+        }
+        self.delay_acknowledgments();
+        if is_awaited && self.session.output().is_empty() {
+            let left = self.context.meter.enter(Account::Interrupt);
+            // Ignored: an early acknowledgment only saves time.
+            _ = socket::acknowledge_now(&self.stream);
+            self.context.meter.enter(left);
+        }
+        Ok(())
+    }
+
+    /// Polls for further urgent data whose event arrived before the previous urgent mark was read.
+    fn poll_urgent(&mut self) -> Result<()> {
+        let mut descriptors = [PollFd::new(&self.stream, PollFlags::PRI)];
+        wait(&mut descriptors, &self.context.clock, Some(Instant::ZERO))?;
+        let [descriptor] = descriptors;
+        if descriptor.revents().contains(PollFlags::PRI) {
+            self.is_urgent_ahead = true;
+            self.session.urgent(true);
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> CarrierStatus {
+        let info = TcpInfo::of(&self.stream);
+        let control = socket::congestion_control(&self.stream);
+        match (info, control) {
+            (Ok(info), Ok(control)) => CarrierStatus::Kernel(Box::new(info), control),
+            _ => CarrierStatus::None,
+        }
+    }
+}
+
+fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
+    let inputs = session.inputs().into_iter().map(|descriptor| {
+        let watched = Watched::new(descriptor)?;
+        Ok(Input { is_ready: watched.is_none(), watched })
+    });
+    let inputs = inputs.collect::<io::Result<_>>();
+    inputs.context("cannot watch an input of the session")
+}
+
+fn take_input<S: Session>(
+    index: usize,
+    session: &mut S,
+    inputs: &mut [Input],
+    context: &mut EngineContext,
+) -> Result<()> {
+    session.take_input(index, &mut context.cx())?;
+    if let Some(input) = inputs.get_mut(index) {
+        input.is_ready = input.watched.is_none() || session.has_more_input(index);
+    }
+    Ok(())
+}
+
+async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Result<usize> {
+    std::future::poll_fn(|context| {
+        for (index, input) in inputs.iter_mut().enumerate() {
+            if !input.is_ready
+                && let Some(watched) = &input.watched
+                && let Poll::Ready(ready) = watched.poll_ready(context)
+            {
+                ready?;
+                input.is_ready = true;
+            }
+            if input.is_ready && session.wants_input(index) {
+                return Poll::Ready(Ok(index));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

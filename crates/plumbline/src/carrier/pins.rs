@@ -1,0 +1,110 @@
+//! Certificates that servers presented at first use, as SHA-256 fingerprints.
+//!
+//! The file has one line for each server: `host:port fingerprint`. Lines that begin with `#` and
+//! malformed lines are ignored.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Maximum number of bytes read from the file. Our choice.
+const FILE_MAX_BYTES: u64 = 4 << 20;
+
+/// The file of known certificates.
+#[derive(Clone, Debug)]
+pub(crate) struct Pins {
+    path: PathBuf,
+}
+
+impl Pins {
+    /// Returns the file of the current user.
+    pub(crate) fn of_user() -> Self {
+        Self { path: crate::state_dir::state_directory().join("known_hosts") }
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the known fingerprint of `server`, which is `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file system. A missing file is not an error.
+    pub(crate) fn find(&self, server: &str) -> io::Result<Option<String>> {
+        let mut text = String::new();
+        match fs::File::open(&self.path) {
+            Ok(file) => _ = file.take(FILE_MAX_BYTES).read_to_string(&mut text)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(find(&text, server).map(str::to_owned))
+    }
+
+    /// Appends `fingerprint` as the known certificate of `server`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file system.
+    pub(crate) fn add(&self, server: &str, fingerprint: &str) -> io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        // A single write, so that concurrent logins do not mix their lines.
+        file.write_all(format!("{server} {fingerprint}\n").as_bytes())
+    }
+}
+
+fn find<'a>(text: &'a str, server: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let is_match = fields.next().is_some_and(|field| field.eq_ignore_ascii_case(server));
+        fields.next().filter(|_| is_match)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pins(name: &str) -> Pins {
+        let directory =
+            std::env::temp_dir().join(format!("plumb-pins-{name}-{}", std::process::id()));
+        Pins { path: directory.join("state/known_hosts") }
+    }
+
+    #[test]
+    fn only_an_added_server_is_found() {
+        let pins = pins("added");
+        assert_eq!(pins.find("host:992").unwrap(), None);
+        pins.add("host:992", "aa:bb").unwrap();
+        pins.add("[2001:db8::1]:992", "cc:dd").unwrap();
+        assert_eq!(pins.find("HOST:992").unwrap().as_deref(), Some("aa:bb"));
+        assert_eq!(pins.find("[2001:db8::1]:992").unwrap().as_deref(), Some("cc:dd"));
+        assert_eq!(pins.find("host:993").unwrap(), None);
+        fs::remove_dir_all(pins.path.parent().unwrap().parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_place_of_the_pin_file_is_an_error() {
+        let pins = Pins { path: std::env::temp_dir() };
+        assert!(pins.find("host:992").is_err());
+        assert!(pins.add("host:992", "aa").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn an_arbitrary_pin_file_is_parsed_without_panic(text in ".*", server in "[a-z:0-9]{1,8}") {
+            let _ = find(&text, &server);
+        }
+    }
+}

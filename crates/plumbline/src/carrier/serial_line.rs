@@ -1,0 +1,149 @@
+//! Runs a session directly over a serial line: input is sent as it is typed, received bytes are
+//! displayed. The line has no network layer and no addresses.
+
+use super::{CarrierStatus, EndedSession, EngineContext, Outcome, Session};
+use anyhow::{Context, Result, bail};
+use os::readiness::{self, PollFd, PollFlags};
+use os::serial::{LineSettings, Serial};
+use protocols::meter::{Account, Counter, Work};
+use protocols::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Size of one read, in bytes: more than a line delivers in one turn.
+const READ_LEN: usize = 4096;
+
+/// Time without received data after which a session with nothing more to send ends. A serial line
+/// reports no end of file.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Runs `session` over the line at `device` until the session ends.
+///
+/// # Errors
+///
+/// Returns an error if the line does not exist, does not support the settings or is unplugged.
+pub(crate) fn run_on_serial_line<S: Session>(
+    session: S,
+    device: &Path,
+    settings: LineSettings,
+    context: &mut EngineContext,
+) -> Result<EndedSession<S>> {
+    let serial = Serial::open_with(device, settings)?;
+    let buffer = vec![0; READ_LEN];
+    let mut driver = Driver { serial, session, context, buffer, quiet_until: None };
+    // A line has no address.
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    driver.session.set_remote_address(address);
+    driver.session.opened(&mut driver.context.cx());
+    driver.run().with_context(|| format!("lost the serial line {}", device.display()))?;
+    Ok(EndedSession { session: driver.session, outcome: Outcome::LocalClosed, address })
+}
+
+struct Driver<'a, S> {
+    serial: Serial,
+    session: S,
+    context: &'a mut EngineContext,
+    buffer: Vec<u8>,
+    /// Time at which the session ends if no more data arrives.
+    quiet_until: Option<Instant>,
+}
+
+impl<S: Session> Driver<'_, S> {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            self.session.run(&mut self.context.cx());
+            self.write()?;
+            self.session.output_written(&mut self.context.cx());
+            self.session.flush(&mut self.context.cx())?;
+            if self.session.take_break_request() {
+                self.serial.send_break().context("cannot send a break")?;
+            }
+            if self.session.wants_status() {
+                self.session.take_status(&CarrierStatus::None);
+                self.session.flush(&mut self.context.cx())?;
+            }
+            if self.session.is_over() || self.is_quiet() {
+                return Ok(());
+            }
+            if !self.session.wants_to_run() {
+                self.wait()?;
+            }
+        }
+    }
+
+    /// Returns whether nothing remains to be sent and nothing was received for [`QUIET`].
+    fn is_quiet(&mut self) -> bool {
+        let is_busy = !self.session.output().is_empty() || self.session.is_display_full();
+        if !self.session.is_closing() || is_busy {
+            return false;
+        }
+        let now = self.context.clock.now();
+        now >= *self.quiet_until.get_or_insert(now + QUIET)
+    }
+
+    /// Writes as much of the session's output as the line accepts.
+    fn write(&mut self) -> Result<()> {
+        while !self.session.output().is_empty() {
+            let left = self.context.meter.enter(Account::Interrupt);
+            let written = self.serial.write(self.session.output());
+            self.context.meter.enter(left);
+            let Some(count) = written.context("cannot write to the device")? else { break };
+            self.context.meter.work(Work::LineByte, count);
+            self.session.sent(count);
+        }
+        Ok(())
+    }
+
+    /// Waits for the line, the local inputs and the session's deadline, then reads what is ready.
+    fn wait(&mut self) -> Result<()> {
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, self.session.wants_data());
+        wanted.set(PollFlags::OUT, !self.session.output().is_empty());
+        let display = self.session.display().filter(|_| self.session.is_display_full());
+        let display = display.map(|display| PollFd::from_borrowed_fd(display, PollFlags::OUT));
+        let wanted_inputs = self.session.inputs().into_iter().enumerate();
+        let wanted_inputs: Vec<_> =
+            wanted_inputs.filter(|(index, _)| self.session.wants_input(*index)).collect();
+        let inputs =
+            wanted_inputs.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+        let line = PollFd::from_borrowed_fd(self.serial.as_fd(), wanted);
+        // The session writes to its display at each turn, so a writable display only needs to end
+        // the wait.
+        let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
+        let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
+        let left = self.context.meter.enter(Account::Outside);
+        let waited = readiness::wait(&mut descriptors, &self.context.clock, until);
+        self.context.meter.enter(left);
+        self.context.meter.count(Counter::Wakeups);
+        waited?;
+        let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
+        let is_line_ready = is_ready.next().unwrap_or(false);
+        let ready = wanted_inputs.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
+        let ready: Vec<_> = ready.map(|((index, _), _)| *index).collect();
+        if is_line_ready {
+            self.read()?;
+        }
+        for index in ready {
+            self.session.take_input(index, &mut self.context.cx())?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let left = self.context.meter.enter(Account::Interrupt);
+        let read = self.serial.read(&mut self.buffer);
+        self.context.meter.enter(left);
+        match read.context("cannot read from the device")? {
+            None => Ok(()),
+            Some(0) => bail!("the device hung up: check that it is still plugged in"),
+            Some(count) => {
+                self.context.meter.work(Work::LineByte, count);
+                self.quiet_until = None;
+                let data = self.buffer.get(..count).unwrap_or_default();
+                self.session.receive(data, &mut self.context.cx());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,754 @@
+//! Runs a session over the user-space TCP/IP in one thread: a station on a TUN, an Ethernet segment
+//! or a serial line.
+//!
+//! The driver waits until a descriptor is ready or a deadline expires, passes incoming data to the
+//! station, runs the station's steps until none is ready, and writes their output.
+
+use super::outcome::Failures;
+use super::route::LocalAddresses;
+use super::{
+    CarrierStatus, EndedSession, EngineContext, Outcome, Route, SerialLink, Session, may_withhold,
+    packet_io,
+};
+use anyhow::{Context, Result, bail};
+use os::clock::Monotonic;
+use os::interface::{Interface, peer6};
+use os::readiness::{self, PollFlags, Poller, Wake};
+use os::serial::Serial;
+use os::tun::{self, Tun};
+use protocols::Cx;
+use protocols::internet::addresses::{Address, scope};
+use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
+use protocols::meter::{Account, Counter, Work};
+use protocols::station::{
+    Application, Layers, Opening, Scheduler, Settings, Station, Step, TcpStreamApp, ethernet,
+};
+use protocols::time::Instant;
+use protocols::transport::tcp::{Acknowledgment, CloseReason, Profile, ReceiveWindow, SendLimit};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Maximum number of packets read from the device before any is answered.
+const BATCH: usize = 32;
+/// Time limit for sending the last packets: a reset at 300 bits per second takes 1.5 s.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const SERIAL_MTU: usize = 576;
+/// RFC 1661 §6.1: an implementation must be able to receive packets of this size, even if it has
+/// negotiated a smaller MRU.
+const PPP_MTU: usize = 1500;
+/// Address of an end of a line without an address; it is never routed (RFC 7335).
+const UNNUMBERED: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
+/// Environment variable with the PPP password, for a peer that requires authentication.
+const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
+/// Maximum number of bytes written to a serial line at a time, so that an acknowledgment need not
+/// wait long.
+const SERIAL_CHUNK: usize = 64;
+/// Time without an answer after which the next address is tried: one SYN and one retransmission.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for an interface to come up; the kernel checks the state of its links at least once a
+/// second.
+const LINK_UP_TIMEOUT: Duration = Duration::from_millis(1_500);
+const LINK_POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum delay of the acknowledgment of an echo. A key typed in the meantime carries the
+/// acknowledgment.
+const ACK_DELAY_MAX: Duration = Duration::from_millis(40);
+/// Send limit in bytes of a session over a packet device: typed keys and pasted text.
+const SEND_LIMIT_BYTES: usize = 256 * 1024;
+/// Maximum receive window in bytes of a session over a packet device.
+const RECEIVE_WINDOW_MAX_BYTES: usize = 512 * 1024;
+/// Initial window of an interactive session, in bytes: a screen of 200 by 60 in color.
+const SCREENFUL: usize = 32 * 1024;
+
+/// Device below a station.
+pub(super) enum Device {
+    /// Packet device.
+    Packets(os::device::Device),
+    /// Serial line.
+    Serial(Serial),
+}
+
+impl Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Packets(device) => device.as_fd(),
+            Self::Serial(serial) => serial.as_fd(),
+        }
+    }
+
+    /// Returns the capabilities of the device as station settings.
+    fn settings(&self) -> Settings {
+        let has_offloads = matches!(self, Self::Packets(device) if device.has_offloads());
+        let uso = matches!(self, Self::Packets(device) if device.has_uso());
+        Settings {
+            tso: has_offloads,
+            uso,
+            checksum_offload: has_offloads,
+            routines: os::checksum::routines(),
+            ..Settings::default()
+        }
+    }
+}
+
+struct Driver<'a, S: Session> {
+    device: Device,
+    station: Station,
+    scheduler: Scheduler,
+    tcp_app: TcpStreamApp<S>,
+    context: &'a mut EngineContext,
+    buffer: Vec<u8>,
+    /// Bytes from the link that the device has not accepted yet.
+    unwritten: Vec<u8>,
+    /// Readiness of the device, followed by the session's inputs and its display.
+    poller: Poller,
+    inputs: usize,
+    /// Index of the session's display among the watched descriptors. The display is watched while
+    /// it is full.
+    display: Option<usize>,
+    is_display_watched: bool,
+    /// Events that the device is watched for.
+    watched: PollFlags,
+}
+
+/// Index of the device among the watched descriptors.
+const DEVICE: usize = 0;
+
+/// A device with the configuration of the station on it.
+pub(super) struct Attachment {
+    pub(super) device: Device,
+    pub(super) link: Link,
+    /// Local addresses that are known before the link is up.
+    pub(super) local_addresses: LocalAddresses,
+    /// Ethernet configuration of the station, if the link is Ethernet.
+    pub(super) segment: Option<ethernet::Settings>,
+}
+
+pub(super) fn run<S: Session>(
+    session: S,
+    via: &Route,
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    context: &mut EngineContext,
+) -> Result<EndedSession<S>> {
+    run_on(open(via)?, session, addresses, timeout, context)
+}
+
+/// Runs `session` over an open TUN whose interface is up.
+pub(super) fn run_on_tun<S: Session>(
+    session: S,
+    tun: Tun,
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    context: &mut EngineContext,
+) -> Result<EndedSession<S>> {
+    run_on(attach(tun, LocalAddresses::default())?, session, addresses, timeout, context)
+}
+
+fn run_on<S: Session>(
+    attachment: Attachment,
+    session: S,
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    context: &mut EngineContext,
+) -> Result<EndedSession<S>> {
+    let Attachment { device, link, local_addresses, segment } = attachment;
+    let (address, prefix_len) = local_addresses.ipv4.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
+    let settings = Settings { address, prefix_len, ..device.settings() };
+    let mut station = Station::new(link, settings, &mut context.cx());
+    if let Some((address, prefix_len)) = local_addresses.ipv6 {
+        let added =
+            station.layers.internet.add_address(Address::lasting(address.into(), prefix_len));
+        added.ok().with_context(|| format!("{address} is not a valid host address"))?;
+    }
+    if let Some(segment) = segment {
+        station.join_segment(segment, &mut context.cx());
+    }
+    let remote = *addresses.first().context("no address to connect to")?;
+    let local = station.layers.internet.source_for(remote.ip());
+    let (mut poller, inputs) = watch(&device, &session)?;
+    let display = session.display().map(|_| poller.reserve());
+    let driver = Driver {
+        station,
+        scheduler: Scheduler::default(),
+        tcp_app: bind_session(session, &device, Opening::Active { local, remote }),
+        device,
+        context,
+        buffer: vec![0; 65_536],
+        unwritten: Vec::new(),
+        poller,
+        inputs,
+        display,
+        is_display_watched: false,
+        watched: PollFlags::IN,
+    };
+    driver.connect_and_run(addresses, timeout)
+}
+
+/// Watches the device and the session's inputs; returns the number of inputs.
+///
+/// A terminal is watched edge-triggered, because a poll of the terminal would wait for the thread
+/// that feeds it. The device is watched level-triggered, because the driver may leave packets in
+/// the device.
+fn watch<S: Session>(device: &Device, session: &S) -> Result<(Poller, usize)> {
+    let mut poller = Poller::new()?;
+    poller.watch_level(device.as_fd(), PollFlags::IN).context("cannot watch the device")?;
+    let inputs = session.inputs();
+    for input in &inputs {
+        poller.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
+    }
+    Ok((poller, inputs.len()))
+}
+
+/// Binds a session to the connection that `opening` describes.
+///
+/// On a packet device each packet has a cost of its own. There the acknowledgment of an echo waits
+/// up to [`ACK_DELAY_MAX`] for the next key (RFC 9293 §3.8.6.3, SHLD-18).
+fn bind_session<S: Session>(session: S, device: &Device, opening: Opening) -> TcpStreamApp<S> {
+    let interactive = Profile::interactive(SCREENFUL);
+    let profile = match device {
+        Device::Packets(_) => Profile {
+            acknowledgment: Acknowledgment::Delayed(ACK_DELAY_MAX),
+            // A file on the standard input must not wait for one round trip per segment.
+            send_limit: SendLimit::Bytes(SEND_LIMIT_BYTES),
+            // The window grows only as fast as the display accepts the data.
+            receive_window: ReceiveWindow::Tuned {
+                start: SCREENFUL,
+                limit: RECEIVE_WINDOW_MAX_BYTES,
+            },
+            ..interactive
+        },
+        Device::Serial(_) => interactive,
+    };
+    TcpStreamApp::new(session, opening, profile).acknowledging(may_withhold)
+}
+
+/// Opens the device that `via` names.
+pub(super) fn open(via: &Route) -> Result<Attachment> {
+    match via {
+        Route::Segment(segment) => segment.attach(),
+        Route::Tun { name, local_addresses } => {
+            let options = tun::Options { is_offloading: true, ..tun::Options::default() };
+            attach(Tun::open_with(Some(name), options)?, *local_addresses)
+        }
+        Route::Serial { device, rate_bps, link, address } => {
+            let serial = Serial::open(device, *rate_bps)?;
+            let link = serial_link(link, *address)?;
+            let local_addresses =
+                LocalAddresses { ipv4: address.map(|address| (address, 0)), ipv6: None };
+            Ok(Attachment { device: Device::Serial(serial), link, local_addresses, segment: None })
+        }
+        Route::Kernel => bail!("the kernel's sockets need no station"),
+    }
+}
+
+fn serial_link(link: &SerialLink, address: Option<Ipv4Addr>) -> Result<Link> {
+    Ok(match link {
+        SerialLink::Llp { compresses_headers: false } => Link::Llp(Llp::new(SERIAL_MTU)),
+        SerialLink::Llp { compresses_headers: true } => {
+            Link::Llp(Llp::new(SERIAL_MTU).with_header_compression())
+        }
+        SerialLink::Slip { compresses_headers: false } => Link::Slip(Slip::new(SERIAL_MTU)),
+        SerialLink::Slip { compresses_headers: true } => {
+            Link::Slip(Slip::new(SERIAL_MTU).with_header_compression())
+        }
+        SerialLink::Ppp { user, compresses_headers } => {
+            let settings = ppp::Settings {
+                address,
+                spare_address: Some(UNNUMBERED),
+                compresses_headers: *compresses_headers,
+                carries_ipv6: false,
+                credentials: user.as_deref().map(credentials).transpose()?,
+                ..ppp::Settings::default()
+            };
+            Link::Ppp(Box::new(Ppp::new(PPP_MTU, settings)))
+        }
+    })
+}
+
+fn credentials(user: &str) -> Result<ppp::Credentials> {
+    let secret = std::env::var(PPP_PASSWORD).with_context(|| {
+        format!("user={user} needs a password: set the environment variable {PPP_PASSWORD}")
+    })?;
+    Ok(ppp::Credentials { name: user.to_owned(), secret })
+}
+
+/// Returns the message for the end of a PPP link.
+fn link_ended_message(close_reason: ppp::CloseReason) -> &'static str {
+    match close_reason {
+        ppp::CloseReason::Closed => "plumb closed the PPP link",
+        ppp::CloseReason::PeerClosed => "the PPP peer closed the link",
+        ppp::CloseReason::NotEstablished => {
+            "no PPP peer answered: check that the other end is up and uses the same rate"
+        }
+        ppp::CloseReason::AuthenticationFailed => {
+            "the PPP peer refused the authentication: set the user name with user= in --via, and \
+             the password in the environment variable PLUMB_PPP_PASSWORD"
+        }
+        ppp::CloseReason::LoopedBack => "the line is looped back: check the cable and the modem",
+        ppp::CloseReason::NoEcho => "the PPP peer no longer answers",
+        ppp::CloseReason::NoNetwork => {
+            "the PPP peer and plumb did not agree on addresses: try another address="
+        }
+    }
+}
+
+fn attach(tun: Tun, local_addresses: LocalAddresses) -> Result<Attachment> {
+    let name = tun.name();
+    let interface = Interface::named(name)?;
+    if !interface.is_up()? {
+        bail!(
+            "the interface {name} is down: bring it up (ip link set {name} up); if it did not \
+             exist before, create a persistent one (ip tuntap add {name} mode tun; ip address add \
+             10.0.0.1/24 dev {name}; ip link set {name} up)"
+        );
+    }
+    wait_until_running(&interface)?;
+    let defaults = default_addresses(&interface)?;
+    let local_addresses = LocalAddresses {
+        ipv4: local_addresses.ipv4.or(defaults.ipv4),
+        ipv6: local_addresses.ipv6.or(defaults.ipv6),
+    };
+    if local_addresses == LocalAddresses::default() {
+        bail!(
+            "the interface {name} has no address: add one (ip address add 10.0.0.1/24 dev {name}; \
+             ip link set {name} up) and make it persistent (ip tuntap add {name} mode tun), or set \
+             plumb's own address (--via tun:{name}?address=10.0.0.2)"
+        );
+    }
+    let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
+    let link = Link::Datagram(Datagram::new(mtu));
+    let device = Device::Packets(os::device::Device::Tun(tun));
+    Ok(Attachment { device, link, local_addresses, segment: None })
+}
+
+/// Returns the addresses of a host at the other end of an interface, derived from the interface's
+/// own addresses. Link-local addresses are skipped, because a host with such an address could reach
+/// only the kernel.
+fn default_addresses(interface: &Interface) -> Result<LocalAddresses> {
+    let ipv4 = interface
+        .address()?
+        .and_then(|addressing| addressing.peer().map(|address| (address, addressing.prefix_bits)));
+    let mut interface_addresses = interface.addresses6()?;
+    interface_addresses.retain(|(address, _)| !address.is_unicast_link_local());
+    let ipv6 = interface_addresses.into_iter().find_map(|(address, prefix_bits)| {
+        peer6(address, prefix_bits).map(|peer| (peer, prefix_bits))
+    });
+    Ok(LocalAddresses { ipv4, ipv6 })
+}
+
+/// Waits until the kernel has seen that a program is attached to the interface. Before that the
+/// kernel would drop its own answer to the first SYN, and the next SYN follows a second later.
+pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
+    let clock = Monotonic::start();
+    while !interface.is_running()? && clock.now() < Instant::ZERO + LINK_UP_TIMEOUT {
+        readiness::wait(&mut [], &clock, Some(clock.now() + LINK_POLL_INTERVAL))?;
+    }
+    // If the interface is still not running, the connection attempt fails and reports the cause.
+    Ok(())
+}
+
+impl<S: Session> Driver<'_, S> {
+    /// Tries one address after the other, in the order of RFC 6724, until one answers, and then
+    /// runs the session.
+    fn connect_and_run(
+        mut self,
+        addresses: &[SocketAddr],
+        timeout: Duration,
+    ) -> Result<EndedSession<S>> {
+        let expires_at = self.context.clock.now() + timeout;
+        let mut waiting = addresses.to_vec();
+        let mut failures = Failures::default();
+        if !self.acquire_address(&waiting, expires_at)? {
+            let address = *waiting.first().context("no address to connect to")?;
+            return Ok(EndedSession {
+                session: self.tcp_app.stream,
+                outcome: Outcome::LocalClosed,
+                address,
+            });
+        }
+        loop {
+            // A local address acquired in the meantime may have changed the order.
+            let remote = self.take_preferred(&mut waiting).context("no address left to try")?;
+            self = self.with_connection_to(remote);
+            let outcome = match self.has_source_for(remote) {
+                true => self.run(remote, &waiting, expires_at)?,
+                false => Outcome::Unreachable,
+            };
+            let is_answered = self.tcp_app.is_open() || outcome == Outcome::LocalClosed;
+            if !is_answered {
+                failures.add(outcome, remote);
+            }
+            let is_expired = self.context.clock.now() >= expires_at;
+            if is_answered || waiting.is_empty() || is_expired {
+                // Ignored: a device that fails now does not change how the session ended.
+                _ = self.close();
+                let failed = if is_answered { None } else { failures.highest() };
+                let (outcome, address) = failed.unwrap_or((outcome, remote));
+                return Ok(EndedSession { session: self.tcp_app.stream, outcome, address });
+            }
+            let layers = &mut self.station.layers;
+            self.tcp_app.abort_unless_closed(layers, &mut self.context.cx());
+        }
+    }
+
+    /// Removes and returns the preferred address among `waiting`.
+    fn take_preferred(&self, waiting: &mut Vec<SocketAddr>) -> Option<SocketAddr> {
+        let mut order: Vec<_> = waiting.iter().map(SocketAddr::ip).collect();
+        self.station.layers.internet.sort_destinations(&mut order);
+        let best = order.first()?;
+        let index = waiting.iter().position(|address| address.ip() == *best)?;
+        Some(waiting.remove(index))
+    }
+
+    /// Replaces the connection with a new one to `remote`.
+    fn with_connection_to(self, remote: SocketAddr) -> Self {
+        let local = self.station.layers.internet.source_for(remote.ip());
+        let opening = Opening::Active { local, remote };
+        Self { tcp_app: bind_session(self.tcp_app.stream, &self.device, opening), ..self }
+    }
+
+    /// Runs the session over a connection to `remote`. Abandons a connection that is not open at
+    /// `expires_at`, or after [`ATTEMPT_TIMEOUT`] if an address in `others` can be tried.
+    fn run(
+        &mut self,
+        remote: SocketAddr,
+        others: &[SocketAddr],
+        expires_at: Instant,
+    ) -> Result<Outcome> {
+        let next_at = expires_at.min(self.context.clock.now() + ATTEMPT_TIMEOUT);
+        self.tcp_app.stream.set_remote_address(remote);
+        loop {
+            self.check_link()?;
+            self.tcp_app.set_acknowledging(self.tcp_app.stream.ack_policy().predicate());
+            self.scheduler.run(&mut self.station, &mut self.tcp_app, &mut self.context.cx());
+            // Display output goes first; the acknowledgment can follow it.
+            self.flush()?;
+            self.write()?;
+            self.tcp_app.stream.output_written(&mut self.context.cx());
+            if self.tcp_app.stream.wants_status() {
+                self.report_status()?;
+            }
+            // A local address for a remote address in `others` may have been acquired in the
+            // meantime.
+            let has_other =
+                !self.tcp_app.is_open() && others.iter().any(|other| self.has_source_for(*other));
+            let until = if has_other { next_at } else { expires_at };
+            let stream = &self.tcp_app.stream;
+            let is_display_done = !stream.is_display_full() || stream.is_over();
+            if let Some(outcome) = self.outcome(until).filter(|_| is_display_done) {
+                return Ok(outcome);
+            }
+            // After the write the device may accept queued packets.
+            let may_send_more = self.unwritten.is_empty() && self.station.has_output();
+            if !may_send_more && !self.station.has_input() && !self.tcp_app.wants_to_run() {
+                self.wait(until)?;
+            }
+        }
+    }
+
+    /// Returns an error if the PPP link has ended.
+    fn check_link(&self) -> Result<()> {
+        if let Link::Ppp(ppp) = self.station.link()
+            && let Some(close_reason) = ppp.close_reason()
+        {
+            bail!("{}", link_ended_message(close_reason));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the link is still being negotiated and has no network layer yet.
+    fn is_link_opening(&self) -> bool {
+        matches!(self.station.link(), Link::Ppp(ppp) if !ppp.is_network_up())
+    }
+
+    /// Opens the link if necessary, and requests a local address if the link or the segment assigns
+    /// addresses (TM-233 §5.4, RFC 2131). Waits until a local address can reach one of `remotes`.
+    /// Returns `false` if local input ends the session before that.
+    fn acquire_address(&mut self, remotes: &[SocketAddr], expires_at: Instant) -> Result<bool> {
+        let has_address = !self.station.address().is_unspecified();
+        match self.station.link_mut() {
+            Link::Llp(llp) if !has_address => llp.request_address(&mut self.context.cx()),
+            Link::Ppp(ppp) => ppp.open(&mut self.context.cx()),
+            Link::Datagram(_) | Link::Ethernet(_) | Link::Llp(_) | Link::Slip(_) => {}
+        }
+        loop {
+            if remotes.iter().any(|remote| self.has_source_for(*remote)) && !self.is_link_opening()
+            {
+                return Ok(true);
+            }
+            self.station.step(Step::Send, &mut Idle, &mut self.context.cx());
+            self.write()?;
+            self.check_link()?;
+            if let (Link::Datagram(_), Some(remote)) = (self.station.link(), remotes.first()) {
+                let kind = if remote.is_ipv6() { "IPv6" } else { "IPv4" };
+                bail!(
+                    "the interface has no {kind} address to connect to {remote} from: add one (ip \
+                     address add), or set plumb's own with address= in --via"
+                );
+            }
+            if !self.can_acquire_address() || self.context.clock.now() >= expires_at {
+                bail!(
+                    "the other end of the line assigned no address: check that it is up, or set \
+                     one with address=10.0.0.2 in --via"
+                );
+            }
+            self.wait(expires_at)?;
+            if self.tcp_app.stream.is_over() {
+                return Ok(false);
+            }
+            self.process_input();
+        }
+    }
+
+    /// Returns whether there is a local address of sufficient scope for `remote`.
+    fn has_source_for(&self, remote: SocketAddr) -> bool {
+        let local = self.station.layers.internet.source_for(remote.ip());
+        !local.is_unspecified() && (remote.is_ipv4() || scope(local) >= scope(remote.ip()))
+    }
+
+    fn can_acquire_address(&self) -> bool {
+        match self.station.link() {
+            Link::Llp(llp) => llp.is_address_request_pending(),
+            Link::Ethernet(_) | Link::Ppp(_) => true,
+            Link::Datagram(_) | Link::Slip(_) => false,
+        }
+    }
+
+    fn outcome(&self, expires_at: Instant) -> Option<Outcome> {
+        if self.tcp_app.failure().is_some() {
+            return Some(Outcome::Unreachable);
+        }
+        let ended = self.tcp_app.close_reason().map(|close_reason| match close_reason {
+            CloseReason::Closed | CloseReason::Aborted => Outcome::Closed,
+            CloseReason::Refused => Outcome::Refused,
+            CloseReason::Reset => Outcome::Reset,
+            CloseReason::TimedOut => Outcome::TimedOut,
+            CloseReason::Unreachable => Outcome::Unreachable,
+        });
+        if ended.is_some() {
+            return ended;
+        }
+        if self.tcp_app.stream.is_over() {
+            return Some(Outcome::LocalClosed);
+        }
+        // TIME-WAIT is skipped: the local port of the next connection is random.
+        if self.tcp_app.peer_has_closed() && self.tcp_app.has_closed() {
+            return Some(Outcome::Closed);
+        }
+        let is_expired = !self.tcp_app.is_open() && self.context.clock.now() >= expires_at;
+        is_expired.then_some(Outcome::TimedOut)
+    }
+
+    /// Cleans up: resets an open connection, sends the queued packets and closes a PPP link.
+    fn close(&mut self) -> Result<()> {
+        let layers = &mut self.station.layers;
+        self.tcp_app.abort_unless_closed(layers, &mut self.context.cx());
+        self.station.step(Step::Send, &mut Idle, &mut self.context.cx());
+        let expires_at = self.context.clock.now() + CLOSE_TIMEOUT;
+        loop {
+            self.write()?;
+            self.process_input();
+            let is_sent = self.unwritten.is_empty() && self.station.packets_lent() == 0;
+            if is_sent && self.close_link() {
+                continue;
+            }
+            if (is_sent && !self.is_link_closing()) || self.context.clock.now() >= expires_at {
+                return Ok(());
+            }
+            let until = self.station.deadline().map_or(expires_at, |at| at.min(expires_at));
+            self.wait_for(Some(until), false)?;
+        }
+    }
+
+    /// Starts to close a PPP link; returns whether the link was open.
+    fn close_link(&mut self) -> bool {
+        let Link::Ppp(ppp) = self.station.link_mut() else { return false };
+        let is_open = !matches!(ppp.phase(), ppp::Phase::Dead | ppp::Phase::Terminate);
+        ppp.close(&mut self.context.cx());
+        is_open
+    }
+
+    fn is_link_closing(&self) -> bool {
+        matches!(self.station.link(), Link::Ppp(ppp) if ppp.phase() == ppp::Phase::Terminate)
+    }
+
+    /// Processes received packets and expired timers without running the application.
+    fn process_input(&mut self) {
+        self.station.step(Step::Timer, &mut Idle, &mut self.context.cx());
+        while self.station.has_input() {
+            self.station.step(Step::Network, &mut Idle, &mut self.context.cx());
+        }
+    }
+
+    /// Lets the session write to its display. When the display accepts output again, the session
+    /// takes more data from TCP.
+    fn flush(&mut self) -> Result<()> {
+        let was_full = self.tcp_app.stream.is_display_full();
+        self.tcp_app.stream.flush(&mut self.context.cx())?;
+        let is_full = self.tcp_app.stream.is_display_full();
+        if was_full && !is_full {
+            self.tcp_app.notice();
+        }
+        let display = self.display.zip(self.tcp_app.stream.display());
+        if let Some((number, display)) = display {
+            if is_full && (!self.is_display_watched || self.is_display_ready()) {
+                self.poller.watch_once(number, display, PollFlags::OUT)?;
+            } else if !is_full && self.is_display_watched {
+                self.poller.unwatch(number, display)?;
+            }
+        }
+        self.is_display_watched = is_full;
+        Ok(())
+    }
+
+    fn is_display_ready(&self) -> bool {
+        self.display.is_some_and(|number| !self.poller.ready(number).is_empty())
+    }
+
+    fn report_status(&mut self) -> Result<()> {
+        let status = self.tcp_app.status(&self.station.layers);
+        let status = status.map_or(CarrierStatus::None, |s| CarrierStatus::UserSpace(Box::new(s)));
+        self.tcp_app.stream.take_status(&status);
+        self.tcp_app.stream.flush(&mut self.context.cx())
+    }
+
+    /// Writes the link's output until the device accepts no more.
+    fn write(&mut self) -> Result<()> {
+        let serial = match &self.device {
+            Device::Packets(device) => {
+                return packet_io::write_packets(device, &mut self.station, &mut self.context.cx());
+            }
+            Device::Serial(serial) => serial,
+        };
+        loop {
+            if self.unwritten.is_empty() {
+                let wire = &mut self.unwritten;
+                if self.station.transmit_into(wire, SERIAL_CHUNK, &mut self.context.cx()) == 0 {
+                    return Ok(());
+                }
+            }
+            let left = self.context.meter.enter(Account::Interrupt);
+            let written = serial.write(&self.unwritten);
+            self.context.meter.enter(left);
+            match written.context("cannot write to the device")? {
+                Some(count) => {
+                    // Time on a serial line is accounted separately.
+                    self.context.meter.work(Work::LineByte, count);
+                    drop(self.unwritten.drain(..count.min(self.unwritten.len())));
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn wait(&mut self, expires_at: Instant) -> Result<()> {
+        let is_opening = !self.tcp_app.is_open();
+        let deadlines =
+            [self.station.deadline(), self.tcp_app.deadline(), is_opening.then_some(expires_at)];
+        self.wait_for(deadlines.into_iter().flatten().min(), true)
+    }
+
+    /// Waits for the device, and for local input if `is_local_input_wanted`, and processes what is
+    /// ready.
+    fn wait_for(&mut self, until: Option<Instant>, is_local_input_wanted: bool) -> Result<()> {
+        let mut wanted = PollFlags::IN;
+        if !self.unwritten.is_empty() || self.is_device_full() {
+            wanted |= PollFlags::OUT;
+        }
+        if wanted != self.watched {
+            self.poller.want(DEVICE, self.device.as_fd(), wanted)?;
+            self.watched = wanted;
+        }
+        let left = self.context.meter.enter(Account::Outside);
+        let waited = self.wait_until_ready(until, is_local_input_wanted);
+        self.context.meter.enter(left);
+        self.context.meter.count(Counter::Wakeups);
+        waited?;
+        if !self.poller.ready(DEVICE).is_empty() {
+            self.read()?;
+        }
+        for index in 0..self.inputs {
+            if is_local_input_wanted && self.has_input(index) {
+                self.tcp_app.stream.take_input(index, &mut self.context.cx())?;
+                self.tcp_app.notice();
+                if !self.tcp_app.stream.has_more_input(index) {
+                    self.poller.clear(DEVICE + 1 + index, PollFlags::IN);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a wanted descriptor is ready.
+    fn wait_until_ready(
+        &mut self,
+        until: Option<Instant>,
+        is_local_input_wanted: bool,
+    ) -> Result<()> {
+        let has_input = |driver: &Self| {
+            is_local_input_wanted && (0..driver.inputs).any(|index| driver.has_input(index))
+        };
+        // If an input has unread data, the device is polled without waiting.
+        let until = if has_input(self) { Some(Instant::ZERO) } else { until };
+        self.poller.clear(DEVICE, PollFlags::all());
+        loop {
+            let wake = self.poller.wait(&self.context.clock, until)?;
+            // An event may concern a descriptor that the session does not need now.
+            let is_ready = !self.poller.ready(DEVICE).is_empty()
+                || has_input(self)
+                || (self.is_display_watched && self.is_display_ready());
+            if wake == Wake::Deadline || is_ready {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns whether an input has data that the session accepts now.
+    fn has_input(&self, index: usize) -> bool {
+        !self.poller.ready(DEVICE + 1 + index).is_empty() && self.tcp_app.stream.wants_input(index)
+    }
+
+    /// Returns whether packets are queued because the device is full.
+    fn is_device_full(&self) -> bool {
+        matches!(self.device, Device::Packets(_)) && self.station.link().has_output()
+    }
+
+    fn read(&mut self) -> Result<()> {
+        for _ in 0..BATCH {
+            let serial = match &self.device {
+                Device::Packets(device) => {
+                    let cx = &mut self.context.cx();
+                    if !packet_io::read_packet(device, &mut self.station, cx)?.may_have_more() {
+                        break;
+                    }
+                    continue;
+                }
+                Device::Serial(serial) => serial,
+            };
+            let left = self.context.meter.enter(Account::Interrupt);
+            let read = serial.read(&mut self.buffer);
+            self.context.meter.enter(left);
+            match read.context("cannot read from the device")? {
+                None => break,
+                Some(0) => bail!("the device hung up"),
+                Some(count) => {
+                    self.context.meter.work(Work::LineByte, count);
+                    let bytes = self.buffer.get(..count).unwrap_or_default();
+                    self.station.receive(bytes, &mut self.context.cx());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Application that does nothing, for station steps in which no application runs.
+struct Idle;
+
+impl Application for Idle {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _transports: &mut Layers, _cx: &mut Cx<'_>) {}
+}

@@ -1,0 +1,286 @@
+//! Connection target: a host and a port, as typed by the user.
+
+use super::Route;
+use crate::heading;
+use anyhow::{Context, Result, bail};
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::str::FromStr;
+use std::sync::mpsc;
+use std::{fmt, io, thread};
+
+/// Default port of Telnet servers.
+pub(crate) const TELNET_PORT: u16 = 23;
+
+/// Host name or address, and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl FromStr for Target {
+    type Err = anyhow::Error;
+
+    /// Parses `host`, `host:port`, `[v6]:port`, `telnet://host:port/`.
+    fn from_str(text: &str) -> Result<Self> {
+        let text = match text.split_once("://") {
+            Some(("telnet", rest)) => rest.trim_end_matches('/'),
+            Some((scheme, _)) => {
+                bail!("unsupported URL scheme '{scheme}://': use telnet://")
+            }
+            None => text,
+        };
+        Self::parse(text, Some(TELNET_PORT))
+    }
+}
+
+impl Target {
+    /// Parses `host`, `host:port`, `[v6]:port`; `default_port` is the port if none is specified.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the host is invalid or no port is known.
+    pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Result<Self> {
+        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+            // More than one colon without brackets is an IPv6 address.
+            None if text.matches(':').count() > 1 => (text, ""),
+            None => text.split_once(':').unwrap_or((text, "")),
+        };
+        if host.is_empty() || host.contains(char::is_whitespace) || host.starts_with('-') {
+            bail!("invalid host name or address '{}'", text.escape_debug());
+        }
+        let port = match (port, default_port) {
+            ("", Some(port)) => port,
+            ("", None) => bail!("'{}' has no port: use host:port", text.escape_debug()),
+            (port, _) => parse_port(port)?,
+        };
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+/// Parses a port: a number from 1 to 65535, or the name of one of five well-known services, such as
+/// `telnet`.
+///
+/// # Errors
+///
+/// Returns an error if `text` is neither a port number nor one of these names.
+pub(crate) fn parse_port(text: &str) -> Result<u16> {
+    match text {
+        "telnet" => return Ok(TELNET_PORT),
+        "echo" => return Ok(7),
+        "daytime" => return Ok(13),
+        "smtp" => return Ok(25),
+        "http" => return Ok(80),
+        _ => {}
+    }
+    let port = text.parse::<u16>().ok().filter(|port| *port > 0);
+    port.with_context(|| {
+        format!("invalid port '{}': use a number from 1 to 65535", text.escape_debug())
+    })
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.host, self.port)
+    }
+}
+
+/// Address families that may be used.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct Family {
+    /// Use IPv4 only
+    #[arg(short = '4', conflicts_with = "ipv6", help_heading = heading::CONNECTION)]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', help_heading = heading::CONNECTION)]
+    ipv6: bool,
+}
+
+impl Family {
+    fn has(self, address: &SocketAddr) -> bool {
+        match address {
+            SocketAddr::V4(_) => !self.ipv6,
+            SocketAddr::V6(_) => !self.ipv4,
+        }
+    }
+}
+
+/// Reason why a target has no usable address.
+#[derive(Debug)]
+pub(crate) enum NoAddress {
+    /// The user interrupted the lookup.
+    Interrupted,
+    /// The name has no address.
+    Unknown {
+        /// Name.
+        host: String,
+        /// Error of the resolver.
+        error: io::Error,
+    },
+    /// The host has no address of an allowed family.
+    OtherFamily {
+        /// Name or address.
+        host: String,
+        /// Whether only IPv6 was requested.
+        is_ipv6_wanted: bool,
+        /// Whether the carrier supports only IPv4.
+        is_route_ipv4_only: bool,
+    },
+}
+
+impl fmt::Display for NoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted before the connection was established"),
+            Self::Unknown { host, error } => {
+                write!(f, "cannot resolve '{}': check its spelling: {error}", host.escape_debug())
+            }
+            Self::OtherFamily { host, is_ipv6_wanted, is_route_ipv4_only } => {
+                let family = if *is_ipv6_wanted { "IPv6" } else { "IPv4" };
+                write!(f, "{} has no {family} address", host.escape_debug())?;
+                f.write_str(if *is_route_ipv4_only {
+                    ", and the route of --via supports only IPv4"
+                } else {
+                    ""
+                })
+            }
+        }
+    }
+}
+
+/// Returns the addresses of a target in the resolver's order, restricted to the requested address
+/// family and to the families that the carrier supports. Readable data at `interrupt` cancels the
+/// lookup.
+///
+/// # Errors
+///
+/// Returns an error if the machine has no threads or descriptors left. The inner error reports that
+/// the target has no such address.
+pub(crate) fn addresses(
+    target: &Target,
+    family: Family,
+    via: &Route,
+    interrupt: Option<BorrowedFd<'_>>,
+) -> Result<Result<Vec<SocketAddr>, NoAddress>> {
+    let host = target.host.clone();
+    let mut addresses = match look_up(target, interrupt)? {
+        Some(Ok(addresses)) => addresses,
+        Some(Err(error)) => return Ok(Err(NoAddress::Unknown { host, error })),
+        None => return Ok(Err(NoAddress::Interrupted)),
+    };
+    addresses.retain(|address| family.has(address) && (address.is_ipv4() || via.has_ipv6()));
+    if addresses.is_empty() {
+        let is_ipv6_wanted = family.ipv6;
+        let is_route_ipv4_only = !via.has_ipv6();
+        return Ok(Err(NoAddress::OtherFamily { host, is_ipv6_wanted, is_route_ipv4_only }));
+    }
+    Ok(Ok(addresses))
+}
+
+/// Resolves `target` in a separate thread. Returns `None` if `interrupt` is readable before the
+/// answer; the thread is then left running, because a lookup cannot be canceled and may take many
+/// seconds.
+fn look_up(
+    target: &Target,
+    interrupt: Option<BorrowedFd<'_>>,
+) -> Result<Option<io::Result<Vec<SocketAddr>>>> {
+    if let Ok(address) = target.host.parse::<IpAddr>() {
+        return Ok(Some(Ok(vec![(address, target.port).into()])));
+    }
+    let (done, done_sender) = UnixStream::pair().context("cannot create a socket pair")?;
+    let (sender, answer) = mpsc::channel();
+    let Target { host, port } = target.clone();
+    let lookup = move || {
+        let found = (host.as_str(), port).to_socket_addrs();
+        // Ignored: the receiver is gone after an interrupt.
+        _ = sender.send(found.map(without_repetition));
+        drop(done_sender);
+    };
+    let builder = thread::Builder::new().name("lookup".to_owned());
+    builder.spawn(lookup).context("cannot start a thread")?;
+    let clock = Monotonic::start();
+    let mut ends = vec![PollFd::new(&done, PollFlags::IN)];
+    ends.extend(interrupt.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)));
+    while !ends.iter().any(|end| !end.revents().is_empty()) {
+        readiness::wait(&mut ends, &clock, None)?;
+    }
+    Ok(answer.try_recv().ok())
+}
+
+fn without_repetition(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    found.for_each(|address| {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    });
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<(String, u16)> {
+        text.parse::<Target>().ok().map(|target| (target.host, target.port))
+    }
+
+    #[test]
+    fn a_target_is_parsed_in_all_accepted_forms() {
+        let own = |host: &str, port| Some((host.to_owned(), port));
+        assert_eq!(read("mit-multics"), own("mit-multics", 23));
+        assert_eq!(read("10.0.0.6:2323"), own("10.0.0.6", 2323));
+        assert_eq!(read("telnet://host/"), own("host", 23));
+        assert_eq!(read("[::1]:7"), own("::1", 7));
+        assert_eq!(read("fe80::1"), own("fe80::1", 23));
+    }
+
+    #[test]
+    fn an_invalid_target_is_rejected() {
+        for wrong in ["", ":23", "host:0", "host:70000", "ssh://host", "a b", "-f"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Resolves addresses on a machine with sufficient resources.
+    fn resolve(host: &str, family: Family, via: &str) -> Result<Vec<SocketAddr>, String> {
+        let target = host.parse().unwrap();
+        let via = via.parse().unwrap();
+        addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
+    }
+
+    const ONLY_IPV4: Family = Family { ipv4: true, ipv6: false };
+    const ONLY_IPV6: Family = Family { ipv4: false, ipv6: true };
+
+    #[test]
+    fn an_address_of_an_excluded_family_is_not_used() {
+        assert!(resolve("192.0.2.1", ONLY_IPV4, "kernel").is_ok());
+        assert!(resolve("2001:db8::1", ONLY_IPV6, "kernel").is_ok());
+        let refused = resolve("2001:db8::1", ONLY_IPV4, "kernel").unwrap_err();
+        assert_eq!(refused, "2001:db8::1 has no IPv4 address");
+        let refused = resolve("192.0.2.1", ONLY_IPV6, "tun:plumb0").unwrap_err();
+        assert_eq!(refused, "192.0.2.1 has no IPv6 address");
+    }
+
+    #[test]
+    fn the_error_for_ipv6_over_a_serial_line_names_the_route() {
+        let refused = resolve("2001:db8::1", Family::default(), "serial:/dev/x").unwrap_err();
+        assert_eq!(
+            refused,
+            "2001:db8::1 has no IPv4 address, and the route of --via supports only IPv4"
+        );
+    }
+
+    #[test]
+    fn a_repeated_address_of_the_resolver_is_tried_once() {
+        let twice = SocketAddr::from(([127, 0, 0, 1], 23));
+        assert_eq!(without_repetition([twice, twice].into_iter()), [twice]);
+    }
+}

@@ -1,0 +1,562 @@
+//! TLS between a session and its carrier: from the first byte, from the moment at which the session
+//! requests it (START_TLS), or never.
+//!
+//! The TLS library does no I/O: data from the carrier passes through the library to the session,
+//! and the session's output passes through the library to the carrier. The same code therefore
+//! serves the kernel's sockets and the user-space TCP. TLS has no urgent data; a Synch is sent as
+//! its data mark only.
+//!
+//! The server is authenticated by its certificate (`trust`).
+
+use super::trust::Trust;
+use super::trust::fingerprint;
+use super::{AckPolicy, CarrierStatus, Session};
+use anyhow::Result;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::meter::Account;
+use protocols::time::{Duration, Instant};
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::rustls::{ClientConnection, Error as TlsError, ProtocolVersion};
+
+/// Maximum encrypted output waiting to be sent, in bytes; our choice: a few records.
+const CIPHERTEXT_MAX_BYTES: usize = 64 * 1024;
+
+/// Time limit for the peer to close the connection after close_notify.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Security parameters of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsParameters {
+    /// TLS version and cipher suite.
+    pub(crate) protocol: String,
+    /// SHA-256 of the server's certificate.
+    pub(crate) fingerprint: String,
+    /// Basis of the trust in the certificate.
+    pub(crate) trusted_by: TrustedBy,
+}
+
+/// Basis of the trust in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TrustedBy {
+    /// The certificate matches the pinned certificate.
+    Pin,
+    /// The certificate is the first certificate of the server; it was pinned.
+    FirstUse,
+    /// The certificate is the first certificate of the server. It could not be pinned, for this
+    /// reason.
+    FirstUseNotPinned(String),
+    /// The user's file of certificate authorities contains the certificate itself or the
+    /// certificate of its issuer.
+    Authority,
+}
+
+/// Reason why TLS was not established or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The certificate differs from the pinned certificate.
+    CertificateChanged {
+        /// Server, as written in the pin file.
+        server: String,
+        /// Pinned fingerprint.
+        pinned: String,
+        /// Fingerprint of the presented certificate.
+        presented: String,
+        /// Path of the pin file.
+        path: String,
+    },
+    /// The verification against the user's certificate authorities failed.
+    VerificationFailed(String),
+    /// The pin file cannot be read.
+    Pins {
+        /// Path of the pin file.
+        path: String,
+        /// Error of the operating system.
+        error: String,
+    },
+    /// The peer does not speak TLS or violates the protocol.
+    HandshakeFailed(String),
+    /// The TLS session failed after it was established.
+    Failed(String),
+    /// The peer did not answer for this many seconds.
+    HandshakeTimeout(u64),
+    /// The peer closed the connection before TLS began.
+    Closed,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CertificateChanged { server, pinned, presented, path } => write!(
+                f,
+                "the certificate of {server} has changed, and nothing was sent: possible \
+                 man-in-the-middle attack; it was {pinned} and is now {presented}; if the change \
+                 is expected, remove the line of {server} from {path}"
+            ),
+            Self::VerificationFailed(why) => write!(
+                f,
+                "the server's certificate does not verify against the file of --ca ({why}): check \
+                 the host name, or omit --ca to pin the certificate"
+            ),
+            Self::Pins { path, error } => {
+                write!(f, "cannot read the known certificates in {path}: {error}")
+            }
+            Self::HandshakeFailed(why) => write!(
+                f,
+                "the TLS handshake failed ({why}): check that the server uses TLS on this port"
+            ),
+            Self::Failed(why) => write!(
+                f,
+                "the TLS session failed ({why}): the data was modified in transit, or the server \
+                 violated the TLS protocol; log in again"
+            ),
+            Self::HandshakeTimeout(seconds) => write!(
+                f,
+                "no TLS answer from the server within {seconds} s: check that the server uses TLS \
+                 on this port"
+            ),
+            Self::Closed => f.write_str(
+                "the server closed the connection before the TLS handshake: check that it supports \
+                 TLS",
+            ),
+        }
+    }
+}
+
+/// A session, in TLS or in plaintext.
+pub(crate) struct Tls<S> {
+    /// The session.
+    pub(crate) session: S,
+    trust: Option<Trust>,
+    timeout: Duration,
+    state: State,
+    /// Encrypted output for the carrier, once TLS has begun.
+    ciphertext: Vec<u8>,
+    /// Reason why TLS failed, which ends the session.
+    pub(crate) refusal: Option<Refusal>,
+    /// Whether the peer closed the connection without close_notify.
+    pub(crate) is_truncated: bool,
+    /// Duration of the handshake, once it is complete.
+    pub(crate) handshake: Option<Duration>,
+    began_at: Option<Instant>,
+    is_from_start: bool,
+}
+
+enum State {
+    Plaintext,
+    Handshake {
+        connection: Box<ClientConnection>,
+        seen: Arc<OnceLock<String>>,
+        until: Instant,
+    },
+    Open(Box<ClientConnection>),
+    /// We have sent close_notify; until the deadline the peer may still send data or close.
+    Closing {
+        connection: Box<ClientConnection>,
+        until: Option<Instant>,
+    },
+    Failed,
+}
+
+impl<S: Session> Tls<S> {
+    /// Creates a session that starts in TLS.
+    pub(crate) fn from_start(session: S, trust: Trust, timeout: Duration) -> Self {
+        Self { is_from_start: true, ..Self::on_request(session, Some(trust), timeout) }
+    }
+
+    /// Creates a session that switches to TLS on its own request, if `trust` is present.
+    pub(crate) fn on_request(session: S, trust: Option<Trust>, timeout: Duration) -> Self {
+        Self {
+            session,
+            trust,
+            timeout,
+            state: State::Plaintext,
+            ciphertext: Vec::new(),
+            refusal: None,
+            is_truncated: false,
+            handshake: None,
+            began_at: None,
+            is_from_start: false,
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.began_at = Some(cx.now);
+        // Plaintext output that the session produced before TLS began is sent first.
+        self.ciphertext.extend_from_slice(self.session.output());
+        self.session.sent(self.ciphertext.len());
+        let seen = Arc::new(OnceLock::new());
+        let connection = match &self.trust {
+            Some(trust) => charged(cx, || trust.connect(&seen)),
+            None => Err(Refusal::HandshakeFailed("no trust anchors".to_owned())),
+        };
+        match connection {
+            Ok(connection) => {
+                let connection = Box::new(connection);
+                let until = cx.now + self.timeout;
+                self.state = State::Handshake { connection, seen, until };
+                self.encrypt(cx);
+            }
+            Err(refusal) => self.fail(refusal),
+        }
+    }
+
+    fn fail(&mut self, refusal: Refusal) {
+        self.refusal.get_or_insert(refusal);
+        self.state = State::Failed;
+    }
+
+    fn connection(&mut self) -> Option<&mut ClientConnection> {
+        match &mut self.state {
+            State::Plaintext | State::Failed => None,
+            State::Handshake { connection, .. }
+            | State::Open(connection)
+            | State::Closing { connection, .. } => Some(connection),
+        }
+    }
+
+    /// Decrypts data from the carrier and passes it to the session.
+    fn decrypt(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let Some(connection) = self.connection() else { return };
+            let (accepted, processed) = charged(cx, || {
+                // Reading from a slice cannot fail.
+                (connection.read_tls(&mut rest).unwrap_or(0), connection.process_new_packets())
+            });
+            if let Err(error) = processed {
+                self.put_ciphertext();
+                let refusal = self.refusal_for(&error);
+                return self.fail(refusal);
+            }
+            self.finish_handshake(cx);
+            self.deliver_plaintext(cx);
+            if accepted == 0 {
+                break;
+            }
+        }
+    }
+
+    fn refusal_for(&self, error: &TlsError) -> Refusal {
+        match (&self.trust, &self.state) {
+            (Some(trust), State::Handshake { seen, .. }) => trust.refusal_for(error, seen.get()),
+            (None, State::Handshake { .. }) => Refusal::HandshakeFailed(error.to_string()),
+            _ => Refusal::Failed(error.to_string()),
+        }
+    }
+
+    /// Opens the session if the handshake is complete.
+    fn finish_handshake(&mut self, cx: &mut Cx<'_>) {
+        let is_done = matches!(&self.state, State::Handshake { connection, .. }
+            if !connection.is_handshaking());
+        if !is_done {
+            return;
+        }
+        let State::Handshake { connection, .. } = std::mem::replace(&mut self.state, State::Failed)
+        else {
+            return;
+        };
+        self.handshake = self.began_at.map(|began_at| cx.now - began_at);
+        let secured = self.describe(&connection);
+        self.state = State::Open(connection);
+        self.session.tls_established(secured, cx);
+        if self.is_from_start {
+            self.session.opened(cx);
+        }
+    }
+
+    fn describe(&self, connection: &ClientConnection) -> TlsParameters {
+        let certificate = connection.peer_certificates().and_then(<[_]>::first);
+        let fingerprint = certificate.map(fingerprint).unwrap_or_default();
+        let version = match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            _ => "TLS 1.2",
+        };
+        let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
+        let suite = suite.and_then(|suite| suite.as_str()).unwrap_or("unknown");
+        let trust = self.trust.as_ref();
+        let trusted_by = trust.map_or(TrustedBy::Authority, |trust| trust.accepted(&fingerprint));
+        TlsParameters { protocol: format!("{version}, {suite}"), fingerprint, trusted_by }
+    }
+
+    fn deliver_plaintext(&mut self, cx: &mut Cx<'_>) {
+        let mut plain = [0; 16 * 1024];
+        loop {
+            let (State::Open(connection) | State::Closing { connection, .. }) = &mut self.state
+            else {
+                return;
+            };
+            match charged(cx, || connection.reader().read(&mut plain)) {
+                Ok(0) => {
+                    self.session.peer_closed(cx);
+                    return self.close(Some(cx.now + CLOSE_TIMEOUT));
+                }
+                Ok(count) => {
+                    self.session.receive(plain.get(..count).unwrap_or_default(), cx);
+                }
+                // No more plaintext is available.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Sends close_notify.
+    fn close(&mut self, until: Option<Instant>) {
+        match std::mem::replace(&mut self.state, State::Failed) {
+            State::Open(connection) => {
+                self.state = State::Closing { connection, until };
+                self.put_plaintext();
+                if let Some(connection) = self.connection() {
+                    connection.send_close_notify();
+                }
+                self.put_ciphertext();
+            }
+            State::Closing { connection, until: before } => {
+                self.state = State::Closing { connection, until: before.or(until) };
+            }
+            other => self.state = other,
+        }
+    }
+
+    /// Encrypts output of the session, unless the limit of waiting ciphertext is reached.
+    fn put_plaintext(&mut self) {
+        let (State::Open(connection) | State::Closing { connection, .. }) = &mut self.state else {
+            return;
+        };
+        if self.ciphertext.len() >= CIPHERTEXT_MAX_BYTES {
+            return;
+        }
+        let output = self.session.output();
+        if !output.is_empty() {
+            // The writer accepts as much as its own buffer holds; `put_ciphertext` empties that
+            // buffer.
+            let count = connection.writer().write(output).unwrap_or(0);
+            self.session.sent(count);
+        }
+    }
+
+    fn put_ciphertext(&mut self) {
+        let (State::Handshake { connection, .. }
+        | State::Open(connection)
+        | State::Closing { connection, .. }) = &mut self.state
+        else {
+            return;
+        };
+        while connection.wants_write() {
+            // Writing to a vector cannot fail.
+            if connection.write_tls(&mut self.ciphertext).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Encrypts the session's output. Called after each event that may have produced output.
+    fn encrypt(&mut self, cx: &mut Cx<'_>) {
+        if let State::Plaintext = self.state {
+            if self.session.starts_tls() {
+                self.begin(cx);
+            }
+            return;
+        }
+        charged(cx, || {
+            self.put_plaintext();
+            self.put_ciphertext();
+        });
+        if self.session.is_closing() && self.session.output().is_empty() {
+            self.close(None);
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self.state {
+            State::Handshake { until, .. } => Some(until),
+            State::Closing { until, .. } => until,
+            State::Plaintext | State::Open(_) | State::Failed => None,
+        }
+    }
+
+    fn is_plaintext(&self) -> bool {
+        matches!(self.state, State::Plaintext) && !self.is_from_start
+    }
+}
+
+/// Calls the TLS library and charges the time to the encryption account.
+///
+/// `Stream::sent` also encrypts output, but has no meter. The time of that encryption is charged to
+/// the caller's account.
+fn charged<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
+    let left = cx.meter.enter(Account::Encryption);
+    let result = call();
+    cx.meter.enter(left);
+    result
+}
+
+impl<S: Session> Stream for Tls<S> {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        if self.is_from_start {
+            self.begin(cx);
+        } else {
+            self.session.opened(cx);
+        }
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        if let State::Plaintext = self.state {
+            self.session.receive(data, cx);
+        } else {
+            self.decrypt(data, cx);
+        }
+        self.encrypt(cx);
+    }
+
+    fn wants_data(&self) -> bool {
+        self.session.wants_data()
+    }
+
+    fn urgent(&mut self, is_ahead: bool) {
+        if self.is_plaintext() {
+            self.session.urgent(is_ahead);
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        if self.is_plaintext() { self.session.output() } else { &self.ciphertext }
+    }
+
+    fn urgent_mark(&self) -> Option<usize> {
+        if self.is_plaintext() { self.session.urgent_mark() } else { None }
+    }
+
+    fn sent(&mut self, count: usize) {
+        if self.is_plaintext() {
+            return self.session.sent(count);
+        }
+        drop(self.ciphertext.drain(..count.min(self.ciphertext.len())));
+        self.put_plaintext();
+        self.put_ciphertext();
+    }
+
+    fn peer_closed(&mut self, cx: &mut Cx<'_>) {
+        match self.state {
+            State::Plaintext if self.is_from_start => self.fail(Refusal::Closed),
+            State::Handshake { .. } => self.fail(Refusal::Closed),
+            State::Plaintext => self.session.peer_closed(cx),
+            State::Open(_) => {
+                self.is_truncated = true;
+                self.session.peer_closed(cx);
+            }
+            State::Closing { .. } | State::Failed => {}
+        }
+        self.encrypt(cx);
+    }
+
+    fn is_closing(&self) -> bool {
+        match self.state {
+            State::Plaintext => self.session.is_closing(),
+            State::Handshake { .. } | State::Open(_) => false,
+            State::Closing { .. } | State::Failed => true,
+        }
+    }
+
+    fn wants_to_run(&self) -> bool {
+        self.session.wants_to_run()
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        if self.until().is_some_and(|until| cx.now >= until) {
+            match self.state {
+                State::Handshake { .. } => {
+                    self.fail(Refusal::HandshakeTimeout(self.timeout.as_secs()));
+                }
+                _ => self.state = State::Failed,
+            }
+        }
+        self.session.run(cx);
+        self.encrypt(cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.until().into_iter().chain(self.session.deadline()).min()
+    }
+}
+
+impl<S: Session> Session for Tls<S> {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.session.inputs()
+    }
+
+    fn wants_input(&self, index: usize) -> bool {
+        self.session.wants_input(index)
+    }
+
+    fn has_more_input(&self, index: usize) -> bool {
+        self.session.has_more_input(index)
+    }
+
+    fn set_remote_address(&mut self, address: SocketAddr) {
+        self.session.set_remote_address(address);
+    }
+
+    fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
+        self.session.take_input(index, cx)?;
+        self.encrypt(cx);
+        Ok(())
+    }
+
+    fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.session.flush(cx)
+    }
+
+    fn display(&self) -> Option<BorrowedFd<'_>> {
+        self.session.display()
+    }
+
+    fn is_display_full(&self) -> bool {
+        self.session.is_display_full()
+    }
+
+    fn take_break_request(&mut self) -> bool {
+        self.session.take_break_request()
+    }
+
+    fn ack_policy(&self) -> AckPolicy {
+        self.session.ack_policy()
+    }
+
+    fn wants_receive_delays(&self) -> bool {
+        self.session.wants_receive_delays()
+    }
+
+    fn take_receive_delay(&mut self, delay: Duration) {
+        // A TLS record may arrive in several reads, so the delay of one read is not the delay of
+        // the decrypted data.
+        if let State::Plaintext = self.state {
+            self.session.take_receive_delay(delay);
+        }
+    }
+
+    fn output_written(&mut self, cx: &mut Cx<'_>) {
+        self.session.output_written(cx);
+    }
+
+    fn take_status(&mut self, status: &CarrierStatus) {
+        self.session.take_status(status);
+    }
+
+    fn wants_status(&self) -> bool {
+        self.session.wants_status()
+    }
+
+    fn is_over(&self) -> bool {
+        let is_failed = matches!(self.state, State::Failed) && self.ciphertext.is_empty();
+        is_failed || self.session.is_over()
+    }
+}
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tests;

@@ -1,0 +1,309 @@
+//! Certificate verification: trust on first use, or the certificates in the user's own file of
+//! certificate authorities.
+
+use super::pins::Pins;
+use super::suites;
+use super::tls::{Refusal, TrustedBy};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError,
+    RootCertStore, SignatureScheme,
+};
+/// Trust policy and client parameters for one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Trust {
+    server: String,
+    name: ServerName<'static>,
+    authorities: Option<Authorities>,
+    pins: Pins,
+}
+
+/// Certificates of a file: certificate authorities and server certificates.
+#[derive(Clone, Debug)]
+struct Authorities {
+    roots: Arc<RootCertStore>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    /// Creates the trust policy for `host` at `port`: trust on first use or, if `authorities` is
+    /// given, trust in the certificates of that PEM file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or has no certificate.
+    pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
+        let name = match ServerName::try_from(host.to_owned()) {
+            Ok(name) => name,
+            // Without authorities the name of the server is not verified, so the client needs to
+            // send no server name.
+            Err(_) if authorities.is_none() => {
+                ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
+            }
+            Err(_) => bail!("'{}' is not a valid name for a certificate", host.escape_debug()),
+        };
+        let server =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authorities = authorities.map(read_authorities).transpose()?;
+        Ok(Self { server, name, authorities, pins: Pins::of_user() })
+    }
+
+    /// Returns whether a certificate of the server is pinned.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.pins.find(&self.server), Ok(Some(_)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_pins(self, pins: Pins) -> Self {
+        Self { pins, ..self }
+    }
+
+    /// Starts TLS with the server; the fingerprint of its certificate is stored in `seen`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the pinned certificates cannot be read.
+    pub(super) fn connect(
+        &self,
+        seen: &Arc<OnceLock<String>>,
+    ) -> Result<ClientConnection, Refusal> {
+        let configuration = Arc::new(self.configuration(seen)?);
+        ClientConnection::new(configuration, self.name.clone())
+            .map_err(|error| Refusal::HandshakeFailed(error.to_string()))
+    }
+
+    /// Creates a client for several connections to the server; later connections resume the TLS
+    /// sessions of earlier connections. Without a file of authorities, the server must present the
+    /// same certificate in all of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::connect`].
+    pub(crate) fn client(&self) -> Result<TlsClient, Refusal> {
+        let seen = Arc::new(OnceLock::new());
+        let configuration = Arc::new(self.configuration(&seen)?);
+        Ok(TlsClient { trust: self.clone(), configuration, seen })
+    }
+
+    /// Converts the `error` that ended a handshake into a refusal. `seen` is the fingerprint of the
+    /// certificate that the server presented.
+    pub(super) fn refusal_for(&self, error: &TlsError, seen: Option<&String>) -> Refusal {
+        let TlsError::InvalidCertificate(reason) = error else {
+            return Refusal::HandshakeFailed(error.to_string());
+        };
+        match (&self.authorities, seen, self.pins.find(&self.server)) {
+            (None, Some(presented), Ok(Some(pinned))) => Refusal::CertificateChanged {
+                server: self.server.clone(),
+                pinned,
+                presented: presented.clone(),
+                path: self.pins.path().display().to_string(),
+            },
+            (Some(_), ..) => Refusal::VerificationFailed(reason.to_string()),
+            _ => Refusal::HandshakeFailed(error.to_string()),
+        }
+    }
+
+    /// Returns the basis of the trust in an accepted certificate. Pins the server's first
+    /// certificate.
+    pub(super) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+        if self.authorities.is_some() {
+            return TrustedBy::Authority;
+        }
+        if self.is_known() {
+            return TrustedBy::Pin;
+        }
+        match self.pins.add(&self.server, fingerprint) {
+            Ok(()) => TrustedBy::FirstUse,
+            Err(error) => TrustedBy::FirstUseNotPinned(format!(
+                "cannot write {}: {error}",
+                self.pins.path().display()
+            )),
+        }
+    }
+
+    fn configuration(&self, seen: &Arc<OnceLock<String>>) -> Result<ClientConfig, Refusal> {
+        let provider = Arc::new(suites::provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Refusal::HandshakeFailed(error.to_string()))?;
+        let verifier: Arc<dyn ServerCertVerifier> = match &self.authorities {
+            Some(Authorities { roots, certificates }) => {
+                let authorities =
+                    WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider)
+                        .build()
+                        .map_err(|error| Refusal::HandshakeFailed(error.to_string()))?;
+                Arc::new(AuthorityVerifier { authorities, certificates: certificates.clone() })
+            }
+            None => {
+                let pinned = self.pins.find(&self.server).map_err(|error| Refusal::Pins {
+                    path: self.pins.path().display().to_string(),
+                    error: error.to_string(),
+                })?;
+                Arc::new(PinVerifier { pinned, seen: Arc::clone(seen), provider })
+            }
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        Ok(builder.with_no_client_auth())
+    }
+}
+
+/// Shared TLS client state of several connections to one server.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsClient {
+    trust: Trust,
+    configuration: Arc<ClientConfig>,
+    seen: Arc<OnceLock<String>>,
+}
+
+impl TlsClient {
+    /// Returns the configuration and the name of the server.
+    pub(crate) fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        (Arc::clone(&self.configuration), self.trust.name.clone())
+    }
+
+    /// Returns the reason why TLS was not established.
+    pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
+        let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+        match of_tls {
+            Some(error) => self.trust.refusal_for(error, self.seen.get()),
+            None => Refusal::HandshakeFailed(error.to_string()),
+        }
+    }
+
+    /// Returns the basis of the trust in an accepted certificate, and pins the server's first
+    /// certificate.
+    pub(crate) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+        // With certificates from an authority, a server may have several; each is verified.
+        self.trust.accepted(fingerprint)
+    }
+}
+
+fn read_authorities(file: &Path) -> Result<Authorities> {
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("cannot read the certificates in {}", file.display()))?;
+    let (added, _) = roots.add_parsable_certificates(certificates.clone());
+    if added == 0 {
+        bail!("no certificate in {}: the file must be PEM", file.display());
+    }
+    Ok(Authorities { roots: Arc::new(roots), certificates })
+}
+
+/// Verifier that accepts certificates signed by an authority in the user's file, and server
+/// certificates contained in the file itself.
+#[derive(Debug)]
+struct AuthorityVerifier {
+    authorities: Arc<WebPkiServerVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for AuthorityVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        if self.certificates.iter().any(|own| own.as_ref() == end_entity.as_ref()) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let authorities = &self.authorities;
+        authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+/// Verifier that accepts the pinned certificate; if no certificate is pinned, any certificate. The
+/// server must always prove that it has the private key.
+#[derive(Debug)]
+struct PinVerifier {
+    pinned: Option<String>,
+    seen: Arc<OnceLock<String>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let presented = fingerprint(end_entity);
+        let is_known = self.pinned.as_ref().is_none_or(|pinned| *pinned == presented);
+        // All later handshakes must present the certificate of the first handshake.
+        let is_same = *self.seen.get_or_init(|| presented.clone()) == presented;
+        if is_known && is_same {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(TlsError::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Returns the SHA-256 of a certificate in hexadecimal, with a colon between the bytes.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
+    let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
+}

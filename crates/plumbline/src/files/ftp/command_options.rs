@@ -1,0 +1,303 @@
+//! Options that the FTP commands have in common.
+
+use super::error::Error;
+use super::get::TransferOptions;
+use crate::carrier::{Family, Route};
+use crate::files::hosts::HostSettings;
+use crate::files::url::{Scheme, Url, UrlType};
+use crate::heading;
+use crate::transfer_recorder::RecordOptions;
+use anyhow::{Context, Result, bail};
+use os::beneath::Existing;
+use protocols::application::ftp::{
+    ByteSize, Format, Mode, Representation, Structure, Type, WordFormat, data,
+};
+use std::path::PathBuf;
+
+/// Options of the connection to the server.
+#[derive(Debug, clap::Args)]
+pub(in crate::files) struct ConnectionOptions {
+    /// Route to the server, as for login
+    #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface",
+          default_value = "kernel", help_heading = heading::CONNECTION)]
+    pub(in crate::files) via: Route,
+    #[command(flatten)]
+    pub(in crate::files) family: Family,
+    /// Give up after this many seconds without an answer or data from the server
+    #[arg(long, value_name = "seconds", default_value_t = 25,
+          value_parser = clap::value_parser!(u32).range(1..=86_400),
+          help_heading = heading::CONNECTION)]
+    pub(in crate::files) timeout: u32,
+    /// Number of tries if a failure is transient; if given, also for insufficient storage on the
+    /// server (452) [default: 4]
+    #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=1000),
+          help_heading = heading::CONNECTION)]
+    pub(in crate::files) tries: Option<u32>,
+    /// User name, if the URL has none [default: that of ~/.netrc, or anonymous]; the password comes
+    /// from PLUMB_FTP_PASSWORD, from ~/.netrc, or from a prompt
+    #[arg(long, value_name = "name", help_heading = heading::CONNECTION)]
+    pub(in crate::files) user: Option<String>,
+    /// Let the server open the data connections (active mode)
+    #[arg(long, help_heading = heading::CONNECTION)]
+    pub(in crate::files) active: bool,
+    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
+    #[arg(long, value_name = "file", help_heading = heading::TLS)]
+    pub(in crate::files) ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::files) record_options: RecordOptions,
+    /// Print the result as JSON, on the standard output unless the file goes there
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(in crate::files) json: bool,
+    /// Print nothing but errors
+    #[arg(short, long, help_heading = heading::OUTPUT)]
+    pub(in crate::files) quiet: bool,
+    /// Print the server's replies, and how the time of a transfer was spent
+    #[arg(short, long, help_heading = heading::OUTPUT)]
+    pub(in crate::files) verbose: bool,
+}
+
+/// Options of FTP transfers.
+#[derive(Debug, clap::Args)]
+pub(in crate::files) struct TransferArguments {
+    /// Resume a partial file if it is the beginning of the same file, and skip files that are
+    /// complete. Before put appends, it compares the part on the server: by HASH, or else by size,
+    /// time and the last bytes
+    #[arg(short, long = "continue", help_heading = heading::TRANSFER)]
+    pub(in crate::files) continues: bool,
+    /// Transfer whole directories; links on the server are skipped
+    #[arg(short, long, help_heading = heading::TRANSFER)]
+    pub(in crate::files) recursive: bool,
+    /// Number of files transferred in parallel, each over its own session [default: 1]
+    #[arg(short, long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=64),
+          help_heading = heading::TRANSFER)]
+    pub(in crate::files) jobs: Option<u32>,
+    /// Do not preserve modification times
+    #[arg(long, help_heading = heading::TRANSFER)]
+    pub(in crate::files) no_keep_time: bool,
+    /// Data type: I (as stored on the host: octets, or the type in config.toml), A (text), E
+    /// (EBCDIC), or L and the bits of a word, as in L36, and L8 for octets on any host; A and E may
+    /// be followed by N, T or C; auto asks the server for its system, and uses L36 for one of 36
+    /// bits [default: I]
+    #[arg(long = "type", value_name = "I|A|E|Lbits|auto", value_parser = parse_requested_type,
+          help_heading = heading::REPRESENTATION)]
+    pub(in crate::files) data_type: Option<RequestedType>,
+    /// Transmission mode: S (stream), B (block), C (compressed) or Z (deflate) [default: S]
+    #[arg(long, value_name = "S|B|C|Z", value_parser = parse_mode,
+          help_heading = heading::REPRESENTATION)]
+    pub(in crate::files) mode: Option<Mode>,
+    /// File structure: F (bytes), R (records) or P (pages of words: with L36, unless another type
+    /// is given) [default: F]
+    #[arg(long, value_name = "F|R|P", value_parser = parse_structure,
+          help_heading = heading::REPRESENTATION)]
+    pub(in crate::files) stru: Option<Structure>,
+    /// Format of words that are not octets in the local file; c36, a36, u36 and text are for words
+    /// of 36 bits [default: that in config.toml, or h36]
+    #[arg(long, value_name = "h36|data8|oct|c36|a36|u36|text", value_parser = parse_word_format,
+          help_heading = heading::REPRESENTATION)]
+    pub(in crate::files) store: Option<WordFormat>,
+}
+
+/// Requested data type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::files) enum RequestedType {
+    /// This type.
+    This(Type),
+    /// The type that suits the system that the server reports.
+    Auto,
+}
+
+impl TransferArguments {
+    /// Returns the number of files transferred in parallel.
+    pub(super) fn jobs(&self) -> u32 {
+        self.jobs.unwrap_or(1)
+    }
+
+    /// Returns the options of a transfer from or to the host of `url`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the representation is not supported or the configuration is invalid.
+    pub(super) fn to_options(&self, url: &Url, existing: Existing) -> Result<TransferOptions> {
+        let host = HostSettings::of(&url.target.host)?;
+        let requested = self.requested_type(url, &host);
+        let data_type = match requested {
+            RequestedType::This(data_type) => data_type,
+            RequestedType::Auto => Type::Image,
+        };
+        let representation = Representation {
+            data_type,
+            mode: self.mode.unwrap_or_default(),
+            structure: self.stru.unwrap_or_default(),
+            word_format: self.store.or(host.store).unwrap_or_default(),
+        };
+        check(&representation).or_else(|error| {
+            // With `auto` the type may become TYPE L 36, with which the other options may be valid.
+            let words = Type::Local(ByteSize::WORD36);
+            let of_words = Representation { data_type: words, ..representation };
+            let may_be = requested == RequestedType::Auto && check(&of_words).is_ok();
+            if may_be { Ok(()) } else { Err(error) }
+        })?;
+        Ok(TransferOptions {
+            representation,
+            existing,
+            continues: self.continues,
+            segments: 1,
+            keeps_time: !self.no_keep_time,
+            asks_system: requested == RequestedType::Auto,
+        })
+    }
+
+    /// Returns the requested type: the type in the arguments, else in the URL, else the type
+    /// implied by the other options. TYPE I becomes the image type of the host.
+    fn requested_type(&self, url: &Url, host: &HostSettings) -> RequestedType {
+        let Scheme::Ftp(_, kind) = url.scheme else { return RequestedType::This(Type::Image) };
+        let of_url = match kind {
+            Some(UrlType::Text) => Some(Type::Ascii(Format::NonPrint)),
+            Some(UrlType::Image) => Some(Type::Image),
+            Some(UrlType::Directory) | None => None,
+        };
+        // Pages and word formats are for 36-bit hosts.
+        let is_of_words = self.stru == Some(Structure::Page) || self.store.is_some();
+        let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));
+        let requested = self.data_type.or(of_url.or(of_words).map(RequestedType::This));
+        match requested.unwrap_or(RequestedType::This(Type::Image)) {
+            RequestedType::This(Type::Image) => host.image(),
+            other => other,
+        }
+    }
+}
+
+/// Returns the default options of a transfer from or to the host of `url`.
+///
+/// # Errors
+///
+/// Returns an error if the configuration is invalid.
+pub(super) fn host_transfer_options(
+    url: &Url,
+    existing: Existing,
+) -> Result<TransferOptions, Error> {
+    let host = HostSettings::of(&url.target.host);
+    let host = host.map_err(|error| Error::Wrong(format!("{error:#}")))?;
+    let image = host.image();
+    let word_format = host.store.unwrap_or_default();
+    let mut representation = Representation { word_format, ..Representation::IMAGE };
+    if let RequestedType::This(data_type) = image {
+        representation.data_type = data_type;
+    }
+    let asks_system = image == RequestedType::Auto;
+    let continues = false;
+    let segments = 1;
+    let keeps_time = true;
+    Ok(TransferOptions { representation, existing, continues, segments, keeps_time, asks_system })
+}
+
+/// Checks whether type, mode, structure and word format can be combined.
+///
+/// # Errors
+///
+/// Returns an error that states the violated rule.
+pub(super) fn check(representation: &Representation) -> Result<()> {
+    let Representation { data_type, mode, structure, word_format } = *representation;
+    if data::supported(representation).is_ok() {
+        return Ok(());
+    }
+    let size = match data_type {
+        Type::Local(size) => size,
+        _ => ByteSize::OCTET,
+    };
+    match structure {
+        // RFC 959 §3.1.2.3: each field of a page's header is one logical byte.
+        Structure::Page if mode == Mode::Deflate => bail!("STRU P is not supported in MODE Z"),
+        Structure::Page if size.bits() < 16 => bail!(
+            "STRU P counts pages and words in logical bytes, for which TYPE {data_type} is too \
+             small: use --type L36, or another L of 16 bits or more"
+        ),
+        Structure::Record if size != ByteSize::OCTET => {
+            bail!("STRU R is for records of octets, not for TYPE {data_type}")
+        }
+        Structure::Record => bail!(
+            "TYPE {data_type} marks the beginnings of lines itself and excludes STRU R: omit one \
+             of the two"
+        ),
+        _ if !word_format.holds(size) => bail!(
+            "this --store format is for words of 36 bits, not for TYPE {data_type}: use h36, data8 \
+             or oct"
+        ),
+        _ => bail!("this type, mode, structure and word format cannot be combined"),
+    }
+}
+
+/// Parses the argument of `--type`.
+pub(in crate::files) fn parse_requested_type(text: &str) -> Result<RequestedType> {
+    match text.eq_ignore_ascii_case("auto") {
+        true => Ok(RequestedType::Auto),
+        false => parse_data_type(text).map(RequestedType::This),
+    }
+}
+
+pub(super) fn parse_data_type(text: &str) -> Result<Type> {
+    let text = text.to_ascii_uppercase();
+    let (letter, rest) = text.split_at_checked(1).unwrap_or_default();
+    let format = match rest.trim() {
+        "" | "N" => Some(Format::NonPrint),
+        "T" => Some(Format::Telnet),
+        "C" => Some(Format::CarriageControl),
+        _ => None,
+    };
+    let size = rest.trim().parse().ok().and_then(ByteSize::new);
+    match (letter, format, size) {
+        ("I", _, _) if rest.is_empty() => Ok(Type::Image),
+        ("A", Some(format), _) => Ok(Type::Ascii(format)),
+        ("E", Some(format), _) => Ok(Type::Ebcdic(format)),
+        ("L", _, Some(size)) => Ok(Type::Local(size)),
+        _ => bail!("'{}' is not a type: use I, A, E, or L with 1 to 64", text.escape_debug()),
+    }
+}
+
+pub(super) fn parse_mode(text: &str) -> Result<Mode> {
+    let modes = [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate];
+    let found = modes.into_iter().find(|mode| mode.to_string().eq_ignore_ascii_case(text));
+    found.with_context(|| format!("'{}' is not a mode: use S, B, C or Z", text.escape_debug()))
+}
+
+pub(super) fn parse_structure(text: &str) -> Result<Structure> {
+    let all = [Structure::File, Structure::Record, Structure::Page];
+    let found = all.into_iter().find(|structure| structure.to_string().eq_ignore_ascii_case(text));
+    found.with_context(|| format!("'{}' is not a structure: use F, R or P", text.escape_debug()))
+}
+
+pub(in crate::files) fn parse_word_format(text: &str) -> Result<WordFormat> {
+    WordFormat::from_name(text).with_context(|| {
+        let names: Vec<_> = WordFormat::ALL.iter().map(|(_, name)| *name).collect();
+        format!("'{}' is not a word format: use one of {}", text.escape_debug(), names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_parsed_as_in_the_type_command() {
+        assert_eq!(parse_data_type("I").unwrap(), Type::Image);
+        assert_eq!(parse_data_type("a").unwrap(), Type::Ascii(Format::NonPrint));
+        assert_eq!(parse_data_type("E C").unwrap(), Type::Ebcdic(Format::CarriageControl));
+        assert_eq!(parse_data_type("L36").unwrap(), Type::Local(ByteSize::new(36).unwrap()));
+        assert!(["", "L", "L65", "X", "I8"].iter().all(|text| parse_data_type(text).is_err()));
+    }
+
+    fn checked(data_type: Type, structure: Structure, mode: Mode) -> String {
+        let representation = Representation { data_type, structure, mode, ..Default::default() };
+        check(&representation).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn pages_require_words_and_the_error_says_so() {
+        let words = Type::Local(ByteSize::WORD36);
+        assert_eq!(checked(words, Structure::Page, Mode::Stream), "");
+        let error = checked(Type::Image, Structure::Page, Mode::Stream);
+        assert!(error.contains("TYPE I is too small: use --type L36"), "{error}");
+        assert!(checked(words, Structure::Page, Mode::Deflate).contains("MODE Z"));
+        assert!(checked(words, Structure::Record, Mode::Stream).contains("octets"));
+    }
+}

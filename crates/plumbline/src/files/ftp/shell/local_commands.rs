@@ -1,0 +1,105 @@
+//! Shell commands on the local machine.
+//!
+//! A local command gets only text that the user has typed, never text that a server has sent.
+
+use super::super::error::Error;
+use super::super::manage::{line, print};
+use super::ShellState;
+use crate::files::progress::say;
+use anyhow::Context;
+use protocols::application::ftp::Timestamp;
+use protocols::application::ftp::listing::{Entry, Kind};
+use std::io::IsTerminal;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+impl ShellState {
+    /// Runs a command on the local machine; `None` if its arguments are wrong.
+    pub(super) async fn local_command(
+        &self,
+        name: &str,
+        words: &[&str],
+        rest: &str,
+    ) -> Option<Result<(), Error>> {
+        Some(match (name, words) {
+            ("lcd", []) => match std::env::var_os("HOME") {
+                Some(home) => change_directory(Path::new(&home)),
+                None => Err(Error::Wrong("HOME is not set in the environment".to_owned())),
+            },
+            ("lcd", [directory]) => change_directory(Path::new(directory)),
+            ("lpwd", []) => print_directory(),
+            ("lls", ["-l" | "-la" | "-al"]) => list(Path::new("."), true),
+            ("lls", []) => list(Path::new("."), false),
+            ("lls", ["-l", directory]) => list(Path::new(directory), true),
+            ("lls", [directory]) => list(Path::new(directory), false),
+            ("!", _) => self.run_local(rest).await,
+            _ => return None,
+        })
+    }
+
+    /// Runs a local command, or an interactive local shell, and waits for its end.
+    async fn run_local(&self, command: &str) -> Result<(), Error> {
+        let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+        let mut program = Command::new(shell.unwrap_or_else(|| "/bin/sh".into()));
+        if !command.is_empty() {
+            program.args(["-c", command]);
+        }
+        // Without a terminal, the standard input contains commands for this client.
+        if !std::io::stdin().is_terminal() {
+            program.stdin(Stdio::null());
+        }
+        let mut running = tokio::task::spawn_blocking(move || program.status());
+        let connector = &self.client.connector;
+        let mut stop = connector.shared.stop.clone();
+        let ended = tokio::select! {
+            ended = &mut running => ended,
+            // An interrupt from the keyboard also reaches the local command.
+            _ = stop.wait_for(|is_set| *is_set) => match connector.cancellation.clear() {
+                true => running.await,
+                false => return Err(Error::Stopped),
+            },
+        };
+        let status = ended.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
+        if !status.success() {
+            say(&format!("the command ended with {status}"));
+        }
+        Ok(())
+    }
+}
+
+fn change_directory(directory: &Path) -> Result<(), Error> {
+    std::env::set_current_dir(directory)
+        .map_err(|error| Error::Wrong(format!("cannot change to {}: {error}", directory.display())))
+}
+
+fn print_directory() -> Result<(), Error> {
+    let directory = std::env::current_dir().context("cannot determine the local directory")?;
+    print(&[directory.as_os_str().as_bytes(), b"\n"].concat())
+}
+
+fn list(directory: &Path, is_long: bool) -> Result<(), Error> {
+    let read_error = || format!("cannot read the directory {}", directory.display());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(directory).with_context(read_error)? {
+        let entry = entry.with_context(read_error)?;
+        let about = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok();
+        let kind = match &about {
+            Some(about) if about.is_dir() => Kind::Directory,
+            Some(about) if about.is_file() => Kind::File,
+            _ => Kind::Other,
+        };
+        entries.push(Entry {
+            name: entry.file_name().into_vec(),
+            kind,
+            size: about.as_ref().map(std::fs::Metadata::len),
+            modified: about.as_ref().map(|about| Timestamp { seconds: about.mtime(), nanos: 0 }),
+            mode: about.as_ref().and_then(|about| u16::try_from(about.mode() & 0o7777).ok()),
+            ..Entry::default()
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let text: String = entries.iter().map(|entry| line(entry, is_long)).collect();
+    print(text.as_bytes())
+}

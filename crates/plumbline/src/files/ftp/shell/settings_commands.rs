@@ -1,0 +1,152 @@
+//! Transfer settings of the shell, and protocol commands that are sent unchanged.
+
+use super::super::command_options::RequestedType;
+use super::super::command_options::{
+    check, parse_mode, parse_requested_type, parse_structure, parse_word_format,
+};
+use super::super::error::Error;
+use super::super::manage::print;
+use super::super::remote::name_of;
+use super::ShellState;
+use super::commands::{help, instead_of_quote};
+use crate::files::escape_name::escaped;
+use protocols::application::ftp::user::Task;
+use protocols::application::ftp::{ByteSize, Representation, Type, WordFormat};
+use std::sync::atomic::Ordering;
+
+fn wrong_argument(error: &anyhow::Error) -> Error {
+    Error::Wrong(format!("{error:#}"))
+}
+
+impl ShellState {
+    /// Runs a command; `None` if its arguments are wrong.
+    pub(super) async fn settings_command(
+        &mut self,
+        name: &str,
+        words: &[&str],
+        rest: &str,
+    ) -> Option<Result<(), Error>> {
+        Some(match (name, words) {
+            ("type", [argument]) => self.set_type(argument).await,
+            ("mode", [argument]) => self.set(parse_mode(argument), |to, mode| to.mode = mode),
+            ("stru", [argument]) => {
+                self.set(parse_structure(argument), |to, stru| to.structure = stru)
+            }
+            ("store", [argument]) => self.set(parse_word_format(argument), |to, form| {
+                to.word_format = form;
+                // A word format requires a data type of words.
+                if to.data_type == Type::Image {
+                    to.data_type = Type::Local(ByteSize::WORD36);
+                }
+            }),
+            ("type" | "mode" | "stru" | "store", []) => {
+                print(self.representation_text().as_bytes())
+            }
+            ("passive", []) => self.set_active(false).await,
+            ("active", []) => self.set_active(true).await,
+            ("prompt", []) => {
+                self.asks_before_each = !self.asks_before_each;
+                print(self.prompt_text().as_bytes())
+            }
+            ("verbose", []) => {
+                let shared = &self.client.connector.shared;
+                let was_on = shared.is_verbose.fetch_xor(true, Ordering::Relaxed);
+                let text = if was_on { "server replies: off\n" } else { "server replies: on\n" };
+                print(text.as_bytes())
+            }
+            ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,
+            ("quote", [_, ..]) => self.quote(rest).await,
+            ("status", []) => self.status().await,
+            ("help", []) => print(help(None).unwrap_or_default().as_bytes()),
+            ("help", [word]) => match help(Some(word)) {
+                Ok(text) => print(text.as_bytes()),
+                Err(sentence) => Err(Error::Wrong(sentence)),
+            },
+            _ => return None,
+        })
+    }
+
+    async fn set_type(&mut self, argument: &str) -> Result<(), Error> {
+        match parse_requested_type(argument).map_err(|error| wrong_argument(&error))? {
+            RequestedType::This(data_type) => {
+                let is_image = data_type == Type::Image;
+                let data_type = if is_image { self.image.data_type } else { data_type };
+                self.set(Ok(data_type), |to, kind| to.data_type = kind)
+            }
+            RequestedType::Auto => {
+                self.options.asks_system = true;
+                self.client.choose_type(&mut self.options).await
+            }
+        }
+    }
+
+    /// Sets one parameter of the representation, if the resulting representation is supported.
+    fn set<T>(
+        &mut self,
+        read: anyhow::Result<T>,
+        put: impl FnOnce(&mut Representation, T),
+    ) -> Result<(), Error> {
+        let mut representation = self.options.representation;
+        put(&mut representation, read.map_err(|error| wrong_argument(&error))?);
+        check(&representation).map_err(|error| wrong_argument(&error))?;
+        self.options.representation = representation;
+        Ok(())
+    }
+
+    /// Selects active or passive mode. The session ends, since the mode applies to new sessions.
+    async fn set_active(&mut self, is_active: bool) -> Result<(), Error> {
+        let was_active = self.client.connector.is_active.swap(is_active, Ordering::Relaxed);
+        if was_active != is_active {
+            self.client.close_session().await;
+        }
+        Ok(())
+    }
+
+    fn representation_text(&self) -> String {
+        let Representation { data_type, mode, structure, word_format } =
+            self.options.representation;
+        let known = WordFormat::ALL.iter().find(|(format, _)| *format == word_format);
+        let format = known.map_or("", |(_, name)| *name);
+        format!("TYPE {data_type}, MODE {mode}, STRU {structure}, local words as {format}\n")
+    }
+
+    fn prompt_text(&self) -> &'static str {
+        match self.asks_before_each {
+            true => "prompting before each of many files: on\n",
+            false => "prompting before each of many files: off\n",
+        }
+    }
+
+    async fn status(&mut self) -> Result<(), Error> {
+        let connector = &self.client.connector;
+        let mode = match connector.is_active.load(Ordering::Relaxed) {
+            true => "active mode: the server connects for data\n",
+            false => "passive mode: the client connects for data\n",
+        };
+        let host = &connector.target;
+        let directory = escaped(&self.directory);
+        let text = format!(
+            "{host}, directory '{directory}'\n{}{mode}{}",
+            self.representation_text(),
+            self.prompt_text()
+        );
+        print(text.as_bytes())?;
+        self.reply("cannot read the status", Task::Status(None)).await
+    }
+
+    async fn quote(&mut self, command: &str) -> Result<(), Error> {
+        if let Some(instead) = instead_of_quote(command) {
+            let verb = command.split_whitespace().next().unwrap_or_default();
+            return Err(Error::Wrong(format!("{verb} cannot be sent by quote: {instead}")));
+        }
+        let task = Task::Quote(name_of(command.as_bytes())?);
+        self.reply("cannot run the command", task).await
+    }
+
+    /// Runs a task, and prints the server's reply.
+    async fn reply(&mut self, context: &str, task: Task) -> Result<(), Error> {
+        let done = self.client.run_once(context, task, None).await.0?;
+        let lines = done.reply.lines.iter().map(|text| format!("{}\n", escaped(text)));
+        print(lines.collect::<String>().as_bytes())
+    }
+}

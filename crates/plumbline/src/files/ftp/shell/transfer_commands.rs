@@ -1,0 +1,298 @@
+//! `get` and `put` of the shell, for one file or several files.
+
+use super::super::error::Error;
+use super::super::get::{self, Destination, FileOutcome, TransferOptions};
+use super::super::put;
+use super::super::remote::{RemoteEntry, is_pattern, join, split};
+use super::super::run_command::ProgressDisplay;
+use super::{Answer, ShellState};
+use crate::files::escape_name::escaped;
+use crate::files::progress::say;
+use crate::transfer_recorder::{Record, summary};
+use os::beneath::Existing;
+use protocols::application::ftp::LocalName;
+use protocols::application::ftp::listing::Pattern;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Separates the flags from the other words; `None` if a flag is unknown.
+pub(super) fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
+    let mut flags = String::new();
+    let mut rest = words;
+    while let [word, others @ ..] = rest
+        && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
+    {
+        rest = others;
+        if letters == "-" {
+            break;
+        }
+        if !letters.chars().all(|letter| known.contains(letter)) {
+            return None;
+        }
+        flags.push_str(letters);
+    }
+    Some((flags, rest))
+}
+
+impl ShellState {
+    /// Runs a transfer command; `None` if its arguments are wrong.
+    pub(super) async fn transfer_command(
+        &mut self,
+        name: &str,
+        words: &[&str],
+    ) -> Option<Result<(), Error>> {
+        let (flags, words) = flags(words, "cf")?;
+        let mut options = self.options;
+        options.continues = flags.contains('c') || matches!(name, "reget" | "reput");
+        if flags.contains('f') {
+            options.existing = Existing::Replace;
+        }
+        self.client.connector.print_no_resume_notice(&options);
+        Some(match (name, words) {
+            ("get" | "reget", [remote]) if is_pattern(remote.as_bytes()) => {
+                self.get_all(words, None, &options).await
+            }
+            ("get" | "reget", [remote, local]) if is_pattern(remote.as_bytes()) => {
+                self.get_into(remote, Path::new(local), &options).await
+            }
+            ("get" | "reget", [remote]) => self.get(&self.at(remote), None, &options).await,
+            ("get" | "reget", [remote, local]) => {
+                self.get(&self.at(remote), Some(Path::new(local)), &options).await
+            }
+            ("mget", [_, ..]) => self.get_all(words, None, &options).await,
+            ("put", [local]) if is_pattern(local.as_bytes()) => self.put_all(words, &options).await,
+            ("put" | "reput", [local]) => self.put_under_own_name(Path::new(local), &options).await,
+            ("put" | "reput", [local, remote]) => {
+                let path = match remote.ends_with('/') {
+                    true => join(&self.at(remote), last_component(Path::new(local))),
+                    false => self.at(remote),
+                };
+                self.put(Path::new(local), path, &options).await
+            }
+            ("mput", [_, ..]) => self.put_all(words, &options).await,
+            _ => return None,
+        })
+    }
+
+    async fn get(
+        &mut self,
+        path: &[u8],
+        local: Option<&Path>,
+        options: &TransferOptions,
+    ) -> Result<(), Error> {
+        let last = split(path).1;
+        let name = LocalName::new(last)
+            .map_err(|_| Error::Wrong("the remote name is not a valid local name".to_owned()))?;
+        let own = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
+        let destination = Destination::File(match local {
+            Some(directory) if directory.is_dir() => directory.join(own),
+            Some(path) => path.to_owned(),
+            None => own,
+        });
+        let download = get::Download {
+            path: path.to_vec(),
+            size: None,
+            modified: None,
+            has_rough_time: false,
+            has_no_part: false,
+            destination,
+        };
+        let mut record = Record::begin(&self.client, true, path, options.representation);
+        let display = self.display_progress();
+        let result = get::get(&mut self.client, &download, options, &mut record).await;
+        display.end().await;
+        self.client.connector.keep(&mut record, result.as_ref().copied());
+        print_outcome("downloaded", path, result?, &record);
+        Ok(())
+    }
+
+    /// Displays the progress of a single file.
+    fn display_progress(&self) -> ProgressDisplay {
+        let shared = &self.client.connector.shared;
+        shared.total_bytes.store(0, Ordering::Relaxed);
+        shared.expected_total_bytes.store(0, Ordering::Relaxed);
+        ProgressDisplay::begin(&self.client.connector)
+    }
+
+    /// Downloads the matches of a pattern into a local directory. If a single file matches, `local`
+    /// may also be its local name.
+    async fn get_into(
+        &mut self,
+        word: &str,
+        local: &Path,
+        options: &TransferOptions,
+    ) -> Result<(), Error> {
+        if local.is_dir() {
+            return self.get_all(&[word], Some(local), options).await;
+        }
+        match self.expand(word).await?.as_slice() {
+            [single] if !single.entry.kind.is_directory() => {
+                self.get(&single.path, Some(local), options).await
+            }
+            _ => {
+                let name = local.display();
+                Err(Error::Wrong(format!("{name} is not a directory: several files need one")))
+            }
+        }
+    }
+
+    async fn get_all(
+        &mut self,
+        words: &[&str],
+        directory: Option<&Path>,
+        options: &TransferOptions,
+    ) -> Result<(), Error> {
+        let mut asks_about_rest = true;
+        for word in words {
+            let found = self.expand(word).await?;
+            let is_single_name = !is_pattern(word.as_bytes());
+            for found in
+                if is_single_name { found } else { self.client.retain_valid_local_names(found) }
+            {
+                if found.entry.kind.is_directory() {
+                    let name = escaped(&found.path);
+                    say(&format!("skipped directory '{name}': use plumb get -r"));
+                    continue;
+                }
+                match self.ask("get", &found.path, &mut asks_about_rest).await? {
+                    Answer::Yes => {}
+                    Answer::No => continue,
+                    Answer::Quit => return Ok(()),
+                }
+                let result = self.get(&found.path, directory, options).await;
+                continue_after(result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the entries that a name or a pattern denotes. The name of the working directory is
+    /// taken literally.
+    pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<RemoteEntry>, Error> {
+        if !is_pattern(word.as_bytes()) {
+            let path = self.at(word);
+            return Ok(vec![RemoteEntry {
+                below: split(&path).1.to_vec(),
+                path,
+                entry: <_>::default(),
+            }]);
+        }
+        let found = self.client.expand_below(&self.directory, word.as_bytes()).await?;
+        if found.is_empty() {
+            return Err(Error::NotFound(format!("nothing on the server matches '{word}'")));
+        }
+        Ok(found)
+    }
+
+    async fn put_under_own_name(
+        &mut self,
+        local: &Path,
+        options: &TransferOptions,
+    ) -> Result<(), Error> {
+        let path = join(&self.directory, last_component(local));
+        self.put(local, path, options).await
+    }
+
+    async fn put(
+        &mut self,
+        local: &Path,
+        path: Vec<u8>,
+        options: &TransferOptions,
+    ) -> Result<(), Error> {
+        let mut record = Record::begin(&self.client, false, &path, options.representation);
+        let display = self.display_progress();
+        let size = std::fs::metadata(local).map_or(0, |about| about.len());
+        self.client.connector.shared.expected_total_bytes.store(size, Ordering::Relaxed);
+        let upload = put::Upload { from: local.to_owned(), path };
+        let result = put::put(&mut self.client, &upload, options, &mut record).await;
+        display.end().await;
+        self.client.connector.keep(&mut record, result.as_ref().copied());
+        print_outcome("uploaded", &upload.path, result?, &record);
+        Ok(())
+    }
+
+    async fn put_all(&mut self, words: &[&str], options: &TransferOptions) -> Result<(), Error> {
+        let mut asks_about_rest = true;
+        for word in words {
+            for local in expand_local(word)? {
+                if local.is_dir() {
+                    let name = local.display();
+                    say(&format!("skipped directory {name}: use plumb put -r"));
+                    continue;
+                }
+                match self.ask("put", local.as_os_str().as_bytes(), &mut asks_about_rest).await? {
+                    Answer::Yes => {}
+                    Answer::No => continue,
+                    Answer::Quit => return Ok(()),
+                }
+                let result = self.put_under_own_name(&local, options).await;
+                continue_after(result)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn last_component(path: &Path) -> &[u8] {
+    path.file_name().unwrap_or(path.as_os_str()).as_bytes()
+}
+
+/// Prints the error of one file. An error that ends all transfers is returned.
+fn continue_after(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.ends_all() || matches!(error, Error::NoConnection(_)) => Err(error),
+        Err(error) => {
+            say(&error.sentence());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Returns the local files that a name or a pattern denotes. Only the last component may be a
+/// pattern.
+fn expand_local(word: &str) -> Result<Vec<PathBuf>, Error> {
+    let path = Path::new(word);
+    let Some(pattern) = Pattern::parse(last_component(path)) else {
+        return Ok(vec![path.to_owned()]);
+    };
+    let directory = path.parent().filter(|directory| *directory != Path::new(""));
+    let entries = std::fs::read_dir(directory.unwrap_or(Path::new(".")));
+    let entries = entries.map_err(|error| Error::Wrong(format!("cannot list {word}: {error}")))?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let fits = names.filter(|name| pattern.matches(name.as_bytes()));
+    let mut found: Vec<_> = fits
+        .map(|name| {
+            directory.map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name))
+        })
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        return Err(Error::Wrong(format!("no local file matches '{word}'")));
+    }
+    Ok(found)
+}
+
+fn print_outcome(done: &str, path: &[u8], outcome: FileOutcome, record: &Record) {
+    let escaped = escaped(path);
+    match outcome {
+        FileOutcome::Transferred => {
+            say(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
+        }
+        FileOutcome::AlreadyComplete => say(&format!("'{escaped}' is already complete")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_precede_names_and_end_at_two_hyphens() {
+        assert_eq!(flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
+        assert_eq!(flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
+        assert_eq!(flags(&["-x", "a"], "cf"), None);
+    }
+}

@@ -1,0 +1,313 @@
+//! Runs `plumb get` and `plumb put`.
+
+use super::ftp;
+use super::get_put_arguments::{CommonOptions, Get, Location, Put};
+use super::local::{NoSink, Sink, Source};
+use super::progress::{Progress, say};
+use super::tftp::{self, Operation, Report, Stop, TransferSpec};
+use super::url::{Scheme, Url};
+use crate::carrier;
+use crate::exit::{self, Failure};
+use crate::files::escape_name::escaped;
+use crate::meters::{self, Registry};
+use crate::transfer_recorder::{Recorder, spent, summary};
+use anyhow::{Result, anyhow};
+use os::beneath::Existing;
+use protocols::application::tftp::{Agreed, Direction};
+use protocols::time::Duration;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Instant;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// TFTP options that are requested by default.
+const BLOCK_BYTES: u16 = 1428;
+const WINDOW_BLOCKS: u16 = 16;
+
+/// Runs `plumb get`.
+pub(crate) fn get(arguments: &Get) -> exit::Result {
+    let (urls, local) = split(&arguments.locations);
+    let named = match (arguments.output.as_deref(), local.as_slice(), arguments.locations.last()) {
+        (output, [], _) => output,
+        (None, [local], Some(Location::Local(_))) if !urls.is_empty() => Some(local.as_path()),
+        _ => {
+            return Err(report_wrong_arguments(anyhow!(
+                "use URLs, then at most one local file or directory"
+            )));
+        }
+    };
+    let is_ftp = urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..)));
+    arguments.check(is_ftp).map_err(report_wrong_arguments)?;
+    if let Some(named) = named.filter(|_| !arguments.transfer.recursive) {
+        check_directory(named).map_err(report_wrong_arguments)?;
+    }
+    match urls.as_slice() {
+        [url] if matches!(url.scheme, Scheme::Tftp(_)) => get_tftp(arguments, url, named),
+        urls if is_ftp => ftp::get_files(arguments, urls, named),
+        _ => Err(report_wrong_arguments(anyhow!("TFTP downloads one file at a time"))),
+    }
+}
+
+/// Returns an error if the directory of the destination does not exist. Called before any
+/// connection.
+fn check_directory(named: &Path) -> Result<()> {
+    if named == Path::new("-") || named.is_dir() {
+        return Ok(());
+    }
+    let directory = match named.as_os_str().as_bytes().ends_with(b"/") {
+        true => Some(named),
+        false => named.parent().filter(|directory| *directory != Path::new("")),
+    };
+    match directory.filter(|directory| !directory.is_dir()) {
+        Some(directory) => {
+            Err(anyhow!("no local directory {}: create it, or use another", directory.display()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn split(locations: &[Location]) -> (Vec<Url>, Vec<PathBuf>) {
+    let mut urls = Vec::new();
+    let mut local = Vec::new();
+    for location in locations {
+        match location {
+            Location::Remote(url) => urls.push(url.clone()),
+            Location::Local(path) => local.push(path.clone()),
+        }
+    }
+    (urls, local)
+}
+
+fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
+    let path = destination(url, named).map_err(report_wrong_arguments)?;
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    let sink = Sink::open(&path, existing).map_err(|no_sink| match no_sink {
+        NoSink::Exists(path) => report_wrong_arguments(anyhow!(
+            "{} exists: use --force to replace it, or name another file",
+            path.display()
+        )),
+        NoSink::Refused(error) => report_local_error(&error),
+    })?;
+    let is_stdout = path == Path::new("-");
+    run(url, Operation::Get(sink), None, &arguments.common, is_stdout)
+}
+
+/// Runs `plumb put`.
+pub(crate) fn put(arguments: &Put) -> exit::Result {
+    let (urls, local) = split(&arguments.locations);
+    let (Some(Location::Remote(url)), [_]) = (arguments.locations.last(), urls.as_slice()) else {
+        return Err(report_wrong_arguments(anyhow!("use local files, then one URL")));
+    };
+    arguments.check(matches!(url.scheme, Scheme::Ftp(..))).map_err(report_wrong_arguments)?;
+    match (url.scheme, local.as_slice()) {
+        (Scheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
+        (Scheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
+        _ => Err(report_wrong_arguments(anyhow!("TFTP uploads one file at a time"))),
+    }
+}
+
+fn put_tftp(arguments: &Put, file: &Path, url: &Url) -> exit::Result {
+    let mut url = url.clone();
+    if url.last_component().is_empty() {
+        let Some(name) = file.file_name().filter(|name| *name != OsStr::new("-")) else {
+            return Err(report_wrong_arguments(anyhow!("the URL has no file name: use {url}name")));
+        };
+        url.name.extend_from_slice(name.as_bytes());
+    }
+    let (source, size) = Source::open(file).map_err(|error| report_local_error(&error))?;
+    run(&url, Operation::Put(source, size), size, &arguments.common, false)
+}
+
+fn report_wrong_arguments(error: anyhow::Error) -> Failure {
+    exit::complain(&error);
+    drop(error);
+    Failure::WrongArguments
+}
+
+fn report_local_error(error: &anyhow::Error) -> Failure {
+    exit::complain(error);
+    Failure::ThisMachine
+}
+
+/// Returns the path of the downloaded file: the file `named`, or the last component of the URL in
+/// the directory `named` or in the current directory. The user has typed that name, not the server.
+fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
+    if url.name.is_empty() {
+        return Err(anyhow!("{url} has no file name"));
+    }
+    let last = OsStr::from_bytes(url.last_component());
+    match named {
+        Some(path) if path != Path::new("-") && path.is_dir() => path_in_directory(last, path),
+        Some(path) => Ok(path.to_owned()),
+        None => path_in_directory(last, Path::new("")),
+    }
+}
+
+fn path_in_directory(name: &OsStr, directory: &Path) -> Result<PathBuf> {
+    match name.as_bytes() {
+        b"" | b"." | b".." => Err(anyhow!("the URL has no file name: add a local file name")),
+        _ => Ok(directory.join(name)),
+    }
+}
+
+fn run(
+    url: &Url,
+    operation: Operation,
+    size: Option<u64>,
+    common: &CommonOptions,
+    is_stdout: bool,
+) -> exit::Result {
+    let Scheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
+    let began = Instant::now();
+    let found =
+        carrier::addresses(&url.target, common.connection.family, &common.connection.via, None);
+    let addresses = found.map_err(|error| report_local_error(&error))?;
+    let addresses = addresses.map_err(|none| exit::remote_failure(none.to_string()))?;
+    let spec = TransferSpec {
+        host: url.target.host.clone(),
+        addresses,
+        name: url.name.clone(),
+        mode,
+        block_size: common.block_size.unwrap_or(BLOCK_BYTES),
+        window_size: common.window.unwrap_or(WINDOW_BLOCKS),
+        answer_timeout: Duration::from_secs(common.connection.timeout.into()),
+        bytes_per_second: common.limit_rate,
+        via: common.connection.via.clone(),
+        resolve_time: began.elapsed(),
+        registry: Registry::new(url.to_string()),
+    };
+    let recorder = Recorder::for_client(!common.connection.record_options.no_record);
+    let progress =
+        Arc::new(Mutex::new(Progress::new(common.connection.quiet || common.connection.json)));
+    let display = Arc::clone(&progress);
+    let print_options_once = Once::new();
+    let is_verbose = common.connection.verbose;
+    let outcome = run_transfer(&spec, operation, &recorder, move |stats| {
+        if let Some(agreed) = stats.agreed.filter(|_| is_verbose) {
+            print_options_once.call_once(|| say(&format!("< {}", agreed_text(agreed))));
+        }
+        let announced = stats.agreed.and_then(|agreed| agreed.transfer_size);
+        let mut progress = display.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.show(stats.file_bytes, size.or(announced));
+    });
+    progress.lock().unwrap_or_else(PoisonError::into_inner).end();
+    let report = outcome.map_err(|error| report_local_error(&error))?;
+    recorder.keep(&report.record);
+    recorder.flush();
+    print_report(&report, &spec, common, is_stdout)
+}
+
+/// Returns the agreed parameters that the server reports in its OACK (RFC 2347). A parameter
+/// missing in the OACK has its value without options.
+fn agreed_text(agreed: Agreed) -> String {
+    let Agreed { block_size, window_size, timeout_s, transfer_size } = agreed;
+    let option = |name: &str, value: Option<u64>| {
+        value.map(|value| format!(", {name} {value}")).unwrap_or_default()
+    };
+    let seconds = option("timeout", timeout_s.map(u64::from));
+    let size = option("tsize", transfer_size);
+    format!("agreed: blksize {block_size}, windowsize {window_size}{seconds}{size}")
+}
+
+/// Runs the transfer in this thread, until it ends or is interrupted.
+fn run_transfer(
+    spec: &TransferSpec,
+    operation: Operation,
+    recorder: &Recorder,
+    progress: impl Fn(&tftp::TransferStats) + Send + Sync + 'static,
+) -> Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stop = Arc::new(Stop::default());
+    let outcome = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        let signal_stop = Arc::clone(&stop);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            signal_stop.request();
+        });
+        tokio::spawn(meters::serve_long_run(Arc::clone(&spec.registry)));
+        tftp::run(spec, operation, &stop, &Arc::new(progress), recorder).await
+    });
+    // A thread that is blocked on a pipe keeps running until the process exits.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Prints the result of a transfer.
+fn print_report(
+    report: &Report,
+    spec: &TransferSpec,
+    common: &CommonOptions,
+    is_stdout: bool,
+) -> exit::Result {
+    let record = &report.record.transfer;
+    if common.connection.json {
+        let line = record.to_line();
+        let written = match is_stdout {
+            true => std::io::stderr().write_all(line.as_bytes()),
+            false => std::io::stdout().write_all(line.as_bytes()),
+        };
+        written.map_err(|error| {
+            report_local_error(
+                &anyhow::Error::new(error).context("cannot write to the standard output"),
+            )
+        })?;
+    }
+    if let Some(error) = &report.error {
+        exit::complain(&anyhow::Error::msg(error.sentence(&report.stats, &spec.name)));
+        return Err(error.failure());
+    }
+    if !common.connection.quiet && !common.connection.json {
+        let done = match report.stats.direction {
+            Direction::Read => "downloaded",
+            Direction::Write => "uploaded",
+        };
+        say(&format!("{done} '{}': {}", escaped(&spec.name), summary(record)));
+        if common.connection.verbose {
+            say(&spent(record));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved_destination(url: &str, named: Option<&str>) -> Result<PathBuf> {
+        destination(&url.parse().unwrap(), named.map(Path::new))
+    }
+
+    // attack row 81
+    #[test]
+    fn local_file_is_named_after_the_last_component_of_the_typed_url() {
+        let path = resolved_destination("tftp://a/boot/kernel", None).unwrap();
+        assert_eq!(path, Path::new("kernel"));
+        assert_eq!(
+            resolved_destination("tftp://a/boot/kernel", Some("/")).unwrap(),
+            Path::new("/kernel")
+        );
+        assert_eq!(
+            resolved_destination("tftp://a/kernel", Some("other")).unwrap(),
+            Path::new("other")
+        );
+        assert_eq!(resolved_destination("tftp://a/kernel", Some("-")).unwrap(), Path::new("-"));
+    }
+
+    // attack row 81
+    #[test]
+    fn invalid_local_file_names_are_refused() {
+        for url in ["tftp://a/", "tftp://a/..", "tftp://a/b/.", "tftp://a/%2e%2e"] {
+            assert!(resolved_destination(url, None).is_err(), "{url}");
+        }
+        assert_eq!(resolved_destination("tftp://a/..%2fb", None).unwrap(), Path::new("b"));
+    }
+}

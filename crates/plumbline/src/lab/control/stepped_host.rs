@@ -1,0 +1,161 @@
+//! A host whose protocol steps are called by the measured control structure, with a Telnet
+//! application that echoes keys and answers one key with a screenful.
+
+use super::structure::ControlStructure;
+use anyhow::Result;
+use os::clock::{Monotonic, counter};
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
+use protocols::link::{Datagram, Link};
+use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
+use protocols::station::{Control, Opening, Settings, Station, TcpStreamApp};
+use protocols::transport::tcp::Profile;
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub(super) const MTU: usize = 1500;
+pub(super) const PORT: u16 = 23;
+/// Key that is answered with a screenful.
+pub(super) const SCREEN_KEY: u8 = b's';
+/// Length in bytes of a screen of 24 lines of 80 characters, as in TM-233 §6.2.3.
+pub(super) const SCREENFUL: usize = 24 * 82 - 2;
+
+/// Role of an end of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    User,
+    Server,
+}
+
+/// Application on a host.
+#[derive(Debug)]
+pub(super) struct TelnetEnd {
+    pub(super) telnet: Telnet,
+    role: Role,
+    /// Number of received data bytes.
+    pub(super) bytes: usize,
+}
+
+/// A host with the resources of its driver.
+pub(super) struct Host {
+    pub(super) station: Station,
+    pub(super) tcp_app: TcpStreamApp<TelnetEnd>,
+    pub(super) meter: Meter,
+    control: Box<dyn Control>,
+    rng: Rng,
+    clock: Monotonic,
+    /// The datagram most recently created by [`Host::transmit`].
+    pub(super) wire: Vec<u8>,
+}
+
+impl TelnetEnd {
+    fn new(role: Role) -> Self {
+        let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
+        let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
+        let telnet = match role {
+            Role::User => Telnet::user(&user),
+            Role::Server => Telnet::server(&server),
+        };
+        Self { telnet, role, bytes: 0 }
+    }
+}
+
+impl Stream for TelnetEnd {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        while let Some(event) = self.telnet.receive(&mut data, cx) {
+            let Event::Data(run) = event else { continue };
+            self.bytes += run.len();
+            let answer = match self.role {
+                Role::User => &[][..],
+                Role::Server if run == [SCREEN_KEY] => &[b'x'; SCREENFUL],
+                Role::Server => run,
+            };
+            self.telnet.send(answer, cx);
+        }
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        self.telnet.output()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.telnet.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
+impl Host {
+    /// Creates a host at `address`. With [`Role::User`], the host connects to `server`.
+    pub(super) fn new(
+        structure: ControlStructure,
+        role: Role,
+        address: Ipv4Addr,
+        server: Ipv4Addr,
+        clock: Monotonic,
+    ) -> Result<Self> {
+        let mut meter = Meter::new(Clock::Counter(counter()));
+        let mut rng = Rng::from_seed(u64::from(address.to_bits()));
+        let mut cx = Cx { now: clock.now(), rng: &mut rng, meter: &mut meter };
+        let routines = os::checksum::routines();
+        let settings = Settings { address, prefix_len: 24, routines, ..Settings::default() };
+        let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
+        let opening = match role {
+            Role::User => {
+                let remote = SocketAddr::new(server.into(), PORT);
+                Opening::Active { local: address.into(), remote }
+            }
+            Role::Server => Opening::Passive { port: PORT },
+        };
+        // Nagle's algorithm or a limit of one segment would hold back the end of a screenful until
+        // its beginning is acknowledged. The result would then show only the delayed acknowledgment
+        // of the kernel.
+        let profile = match role {
+            Role::User => Profile::interactive(32 * 1024),
+            Role::Server => Profile::serving(32 * 1024),
+        };
+        let tcp_app = TcpStreamApp::new(TelnetEnd::new(role), opening, profile);
+        let control = structure.make()?;
+        let wire = Vec::new();
+        Ok(Self { station, tcp_app, meter, control, rng, clock, wire })
+    }
+
+    /// Runs all protocol steps that are ready.
+    pub(super) fn run(&mut self) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        self.control.run(&mut self.station, &mut self.tcp_app, &mut cx);
+    }
+
+    /// Sends a key.
+    pub(super) fn send_key(&mut self, key: u8) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        self.tcp_app.stream.telnet.send(&[key], &mut cx);
+        self.tcp_app.notice();
+    }
+
+    /// Puts the next datagram into `wire`; returns `false` if no datagram is ready.
+    pub(super) fn transmit(&mut self) -> bool {
+        self.wire.clear();
+        let now = self.clock.now();
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        self.station.transmit_into(&mut self.wire, MTU, &mut cx) > 0
+    }
+
+    /// Receives a datagram at interrupt level.
+    pub(super) fn receive(&mut self, datagram: &[u8]) {
+        let now = self.clock.now();
+        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        self.station.receive(datagram, &mut cx);
+    }
+}

@@ -1,0 +1,360 @@
+//! Connects to the destination, with retries if requested, and reports how the session ended.
+
+use super::arguments::Arguments;
+use super::destination::{Destination, Scheme};
+use super::log::Log;
+use super::logging::SessionLogs;
+use super::say;
+use super::script::{Runner, Script};
+use super::session::{Login, Stage};
+use super::session_settings::{Echo, Protocol, Settings, TlsUse};
+use super::status_page;
+use super::terminal_input::LocalTerminal;
+use crate::carrier::{self, EndedSession, EngineContext, Outcome, Route, Target, Tls, Trust};
+use crate::exit::{self, Failure};
+use crate::meters::{self, Registry};
+use crate::recording::{Header, Recorder};
+use anyhow::{Context, Result};
+use protocols::time::Duration;
+use records::format::count;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Maximum number of bytes read from a script. Our choice.
+const SCRIPT_MAX_BYTES: u64 = 1 << 20;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    let destination = match arguments.destination.clone().with_port(arguments.port) {
+        Ok(Destination::Serial { .. }) if arguments.via != Route::Kernel => {
+            exit::complain(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
+            return Err(Failure::WrongArguments);
+        }
+        Ok(destination) => destination,
+        Err(error) => {
+            exit::complain(&error);
+            return Err(Failure::WrongArguments);
+        }
+    };
+    try_run(arguments, &destination).unwrap_or_else(|error| {
+        exit::complain(&error);
+        Err(Failure::ThisMachine)
+    })
+}
+
+/// Result of an attempt.
+enum AttemptResult {
+    /// The session has ended.
+    Ended(Box<Login>, Outcome),
+    /// The connection did not open; the session is unchanged.
+    NotConnected(Box<Login>, ConnectError),
+}
+
+/// Reason why a connection did not open.
+enum ConnectError {
+    /// A temporary reason; a retry may succeed.
+    Temporary(String),
+    /// A permanent reason.
+    Permanent(String),
+}
+
+fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Result> {
+    let settings = arguments.settings(destination);
+    let connector =
+        Connector { arguments, destination, is_verbose: is_verbose(arguments, &settings) };
+    let script = match arguments.script.as_deref().map(|path| script(arguments, path)) {
+        None => None,
+        Some(Ok(runner)) => Some(runner),
+        Some(Err(error)) => {
+            exit::complain(&error);
+            return Ok(Err(Failure::WrongArguments));
+        }
+    };
+    if let Some(warning) = password_warning(arguments, &settings) {
+        say(&warning);
+    }
+    let logs = open_logs(arguments, destination, &settings)?;
+    let terminal =
+        LocalTerminal::new(settings.is_interactive).context("cannot watch the window size")?;
+    let mut login = Login::new(settings, terminal, connector.describe());
+    login.logs = logs;
+    login.script = script;
+    let registry = Registry::new(format!("login {destination}"));
+    // The login continues without meters if the socket cannot be created.
+    let is_published = login.settings.is_interactive && !arguments.no_meters_socket;
+    let _server = is_published.then(|| meters::MeterServer::open(&registry).ok());
+    let mut has_reported = false;
+    loop {
+        let mut context = EngineContext::published(&registry, "login")?;
+        match connector.attempt(login, &mut context)? {
+            AttemptResult::Ended(ended, _) if ended.stage == Stage::Reconnect => {
+                say(&format!("Reconnecting to {}.", ended.peer));
+                login = ended.for_reconnect();
+            }
+            AttemptResult::Ended(mut ended, outcome) => {
+                ended.logs.finish();
+                return Ok(connector.finish(&mut ended, outcome, &context));
+            }
+            AttemptResult::NotConnected(ended, ConnectError::Temporary(why))
+                if arguments.retry.is_some() =>
+            {
+                let seconds = arguments.retry.unwrap_or_default();
+                if !std::mem::replace(&mut has_reported, true) {
+                    say(&format!("plumb: {why}; retrying every {seconds} s, ^C to stop"));
+                }
+                std::thread::sleep(Duration::from_secs(seconds));
+                login = ended.for_reconnect();
+            }
+            AttemptResult::NotConnected(
+                _,
+                ConnectError::Temporary(why) | ConnectError::Permanent(why),
+            ) => {
+                return Ok(Err(exit::remote_failure(why)));
+            }
+        }
+    }
+}
+
+/// Returns a warning if typed passwords would be displayed and stored in a file.
+fn password_warning(arguments: &Arguments, settings: &Settings) -> Option<String> {
+    let displays = match settings.echo {
+        Echo::Local => true,
+        Echo::Automatic => settings.protocol == Protocol::Tcp,
+        Echo::Remote => false,
+    };
+    let record = arguments.record.as_deref().map(|path| format!("--record {}", path.display()));
+    let log = arguments.log.as_deref().map(|path| format!("--log {}", path.display()));
+    let saved: Vec<_> = record.into_iter().chain(log).collect();
+    (displays && settings.is_interactive && !saved.is_empty()).then(|| {
+        let saved = saved.join(" and ");
+        format!("plumb: warning: typed passwords will be displayed, and saved by {saved}")
+    })
+}
+
+fn is_verbose(arguments: &Arguments, settings: &Settings) -> bool {
+    settings.is_interactive || arguments.verbose
+}
+
+/// Reads the script before the connection is opened.
+fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
+    let name = path.display().to_string();
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin().take(SCRIPT_MAX_BYTES))
+    } else {
+        File::open(path).and_then(|file| io::read_to_string(file.take(SCRIPT_MAX_BYTES)))
+    };
+    let text = text.with_context(|| format!("cannot read the script {name}"))?;
+    let mut environment = BTreeMap::new();
+    for name in &arguments.env {
+        let value = std::env::var(name);
+        let value = value.with_context(|| format!("cannot use --env {name}"))?;
+        environment.insert(name.clone(), value);
+    }
+    let script = Script::compile(&text, environment);
+    let script = script.map_err(|error| anyhow::anyhow!("{name} {error}"))?;
+    Ok(Runner::new(script, name))
+}
+
+/// Opens the recording and the log before the connection is opened.
+fn open_logs(
+    arguments: &Arguments,
+    destination: &Destination,
+    settings: &Settings,
+) -> Result<SessionLogs> {
+    let recorder = arguments.record.as_deref().map(|path| {
+        let (width, height) =
+            super::terminal_input::window().map_or((80, 24), |w| (w.columns, w.rows));
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs());
+        let env = [("TERM".to_owned(), settings.terminal_type.clone())].into();
+        let title = Some(format!("plumb login: {destination}"));
+        let header = Header { version: 2, width, height, timestamp, title, env };
+        Recorder::create(path, &header).map_err(|error| open_error(path, &error))
+    });
+    let log = arguments
+        .log
+        .as_deref()
+        .map(|path| Log::open(path, arguments.log_times).map_err(|error| open_error(path, &error)));
+    Ok(SessionLogs::new(recorder.transpose()?, arguments.record_input, log.transpose()?))
+}
+
+fn open_error(path: &Path, error: &io::Error) -> anyhow::Error {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("{path} already exists: use another name, or remove it first")
+        }
+        ErrorKind::PermissionDenied => {
+            anyhow::anyhow!("cannot write {path}: permission denied; use a writable directory")
+        }
+        ErrorKind::NotFound => anyhow::anyhow!("cannot create {path}: create its directory first"),
+        ErrorKind::StorageFull => anyhow::anyhow!("cannot write {path}: the disk is full"),
+        _ => anyhow::anyhow!("cannot write {path}: {error}"),
+    }
+}
+
+/// Connects to the destination for one command invocation.
+struct Connector<'a> {
+    arguments: &'a Arguments,
+    destination: &'a Destination,
+    is_verbose: bool,
+}
+
+impl Connector<'_> {
+    fn attempt(&self, mut login: Login, context: &mut EngineContext) -> Result<AttemptResult> {
+        let (target, scheme) = match self.destination {
+            Destination::Host { target, scheme } => (target, *scheme),
+            Destination::Serial { device, settings } => {
+                if self.is_verbose {
+                    let line = self.describe();
+                    login.greet_with(Box::new(move |_| line));
+                }
+                let call = carrier::run_on_serial_line(login, device, *settings, context);
+                return self.end_serial_session(call, context);
+            }
+        };
+        let arguments = self.arguments;
+        // A signal terminates plumb here: the terminal is still unmodified.
+        let addresses = match carrier::addresses(target, arguments.family, &arguments.via, None)? {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                return Ok(AttemptResult::NotConnected(
+                    Box::new(login),
+                    ConnectError::Temporary(why.to_string()),
+                ));
+            }
+        };
+        if self.is_verbose {
+            let target = target.clone();
+            let via = arguments.via.clone();
+            login.greet_with(Box::new(move |address| {
+                describe(&with_address(&target, address), &via)
+            }));
+        }
+        let timeout = Duration::from_secs(arguments.timeout);
+        let trust = || Trust::new(&target.host, target.port, arguments.ca.as_deref());
+        let session = match scheme {
+            Scheme::Telnets => Tls::from_start(login, trust()?, timeout),
+            Scheme::Tcp => Tls::on_request(login, None, timeout),
+            _ if arguments.tls == TlsUse::Never => Tls::on_request(login, None, timeout),
+            _ => {
+                let trust = trust()?;
+                login.had_tls_before = trust.is_known();
+                Tls::on_request(login, Some(trust), timeout)
+            }
+        };
+        let call = carrier::run(session, &arguments.via, &addresses, timeout, context)?;
+        let others = addresses.len().saturating_sub(1);
+        Ok(self.end_network_session(call, others, context))
+    }
+
+    /// Determines how a session with a host ended.
+    fn end_network_session(
+        &self,
+        call: EndedSession<Tls<Login>>,
+        others: usize,
+        context: &mut EngineContext,
+    ) -> AttemptResult {
+        let EndedSession {
+            session: Tls { session: mut login, refusal, is_truncated, .. },
+            outcome,
+            address,
+        } = call;
+        login.leave_display(&mut context.cx());
+        if login.screen.is_in_line() && self.is_verbose {
+            say("");
+        }
+        if let Some(refusal) = refusal.map(|refusal| refusal.to_string()).or(login.refusal.take()) {
+            return AttemptResult::NotConnected(Box::new(login), ConnectError::Permanent(refusal));
+        }
+        let was_open = login.stage != Stage::Opening;
+        if let Some(why) = outcome.failure(was_open, address, others, self.arguments.timeout) {
+            let connect_error =
+                if was_open { ConnectError::Permanent(why) } else { ConnectError::Temporary(why) };
+            return AttemptResult::NotConnected(Box::new(login), connect_error);
+        }
+        if is_truncated {
+            say("plumb: the server closed without a TLS close_notify: the end may be missing");
+        }
+        AttemptResult::Ended(Box::new(login), outcome)
+    }
+
+    /// Determines how a session on a serial line ended. An error of the line is returned to the
+    /// caller.
+    fn end_serial_session(
+        &self,
+        call: Result<EndedSession<Login>>,
+        context: &mut EngineContext,
+    ) -> Result<AttemptResult> {
+        let EndedSession { session: mut login, outcome, .. } = call?;
+        login.leave_display(&mut context.cx());
+        if login.screen.is_in_line() && self.is_verbose {
+            say("");
+        }
+        Ok(AttemptResult::Ended(Box::new(login), outcome))
+    }
+
+    /// Reports the end of the session and returns the exit status.
+    fn finish(&self, login: &mut Login, outcome: Outcome, context: &EngineContext) -> exit::Result {
+        if self.is_verbose && login.stage != Stage::DisplayClosed {
+            // After a line that ended with LF alone the cursor is not in the first column.
+            let left = if login.settings.is_interactive { "\r" } else { "" };
+            say(&format!("{left}{}", closing_message(outcome, login, context)));
+        }
+        if let Some(failure) = login.logs.failure() {
+            say(&format!("plumb: {failure}"));
+        }
+        match login.script_end.take() {
+            Some((code, why)) if code != 0 || why.is_some() => {
+                if let Some(why) = why {
+                    exit::complain(&anyhow::Error::msg(why));
+                }
+                Err(Failure::Script(code))
+            }
+            _ if login.logs.has_failed() => Err(Failure::ThisMachine),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns a description of the destination and the route to it.
+    fn describe(&self) -> String {
+        match self.destination {
+            Destination::Serial { .. } => self.destination.to_string(),
+            Destination::Host { target, .. } => describe(target, &self.arguments.via),
+        }
+    }
+}
+
+/// Returns a text like `host port 23 by our own TCP/IP on tun:plumb0`.
+fn describe(target: &Target, via: &Route) -> String {
+    match via {
+        Route::Kernel => format!("{target} via the kernel's TCP/IP"),
+        Route::Tun { .. } | Route::Segment(_) | Route::Serial { .. } => {
+            format!("{target} via plumb's own TCP/IP on {via}")
+        }
+    }
+}
+
+/// Returns the target with its address after its name, if name and address differ.
+fn with_address(target: &Target, address: SocketAddr) -> Target {
+    let ip = address.ip().to_string();
+    let host = if ip == target.host { ip } else { format!("{} ({ip})", target.host) };
+    Target { host, port: target.port }
+}
+
+/// Returns a message with the closing side, the duration and the traffic of the session.
+fn closing_message(outcome: Outcome, login: &Login, context: &EngineContext) -> String {
+    let traffic = login.traffic;
+    let now = context.clock.now();
+    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
+    let side = if outcome == Outcome::LocalClosed { "here" } else { "by the remote host" };
+    format!(
+        "Connection closed {side} after {}: {} bytes received, {} sent.",
+        status_page::duration_text(open),
+        count(traffic.bytes_in),
+        count(traffic.bytes_out)
+    )
+}

@@ -1,0 +1,106 @@
+//! Recording and log of a session. A write error ends the recording or the log, but not the
+//! session.
+
+use super::log::Log;
+use crate::recording::{Kind, Recorder};
+use protocols::time::{Duration, Instant};
+use std::io;
+
+/// Recording and log of a session.
+#[derive(Default)]
+pub(super) struct SessionLogs {
+    recorder: Option<Recorder>,
+    records_input: bool,
+    log: Option<Log>,
+    started_at: Option<Instant>,
+    /// Message about a write error that was not reported yet.
+    failure: Option<String>,
+    has_failed: bool,
+}
+
+impl SessionLogs {
+    /// Creates the recording, with typed keys if `records_input`, and the log.
+    pub(super) fn new(recorder: Option<Recorder>, records_input: bool, log: Option<Log>) -> Self {
+        Self { recorder, records_input, log, ..Self::default() }
+    }
+
+    /// Starts the clock of the recording, or continues it after a previous connection.
+    pub(super) fn begin(&mut self, now: Instant) {
+        if self.started_at.is_some() {
+            self.finish();
+        }
+        self.started_at.get_or_insert(now);
+    }
+
+    /// Returns whether the negotiation is recorded.
+    pub(super) fn wants_notes(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Records displayed text.
+    pub(super) fn output(&mut self, text: &[u8], now: Instant) {
+        self.record(now, |recorder, at| recorder.put(at, Kind::Output, text));
+        let written = self.log.as_mut().map(|log| log.put(text));
+        self.end_log_if_failed(written);
+    }
+
+    /// Records typed keys.
+    pub(super) fn input(&mut self, keys: &[u8], now: Instant) {
+        if self.records_input {
+            self.record(now, |recorder, at| recorder.put(at, Kind::Input, keys));
+        }
+    }
+
+    /// Records a new window size in columns and rows.
+    pub(super) fn resize(&mut self, (columns, rows): (u16, u16), now: Instant) {
+        let size = format!("{columns}x{rows}");
+        self.record(now, |recorder, at| recorder.put_text(at, Kind::Resize, &size));
+    }
+
+    /// Records a negotiation message.
+    pub(super) fn note(&mut self, note: &str, now: Instant) {
+        self.record(now, |recorder, at| recorder.put_text(at, Kind::Marker, note));
+    }
+
+    /// Writes the pending text of the log.
+    pub(super) fn finish(&mut self) {
+        let written = self.log.as_mut().map(Log::finish);
+        self.end_log_if_failed(written);
+    }
+
+    /// Returns, once, the message about a write error.
+    pub(super) fn failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+
+    /// Returns whether the recording or the log is incomplete.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    fn record(
+        &mut self,
+        now: Instant,
+        put: impl FnOnce(&mut Recorder, Duration) -> io::Result<()>,
+    ) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let at = self.started_at.map_or(Duration::ZERO, |started_at| now - started_at);
+        if let Err(error) = put(recorder, at) {
+            self.recorder = None;
+            self.fail("recording", &error);
+        }
+    }
+
+    fn end_log_if_failed(&mut self, written: Option<io::Result<()>>) {
+        if let Some(Err(error)) = written {
+            self.log = None;
+            self.fail("log", &error);
+        }
+    }
+
+    fn fail(&mut self, name: &str, error: &io::Error) {
+        self.has_failed = true;
+        let message = format!("The {name} has stopped: {error}. The session continues.");
+        self.failure.get_or_insert(message);
+    }
+}

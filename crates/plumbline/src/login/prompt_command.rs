@@ -1,0 +1,346 @@
+//! Commands of the prompt. Each word may be abbreviated to a unique prefix.
+
+use super::predicted::Predict;
+use super::session_settings::{Echo, Escape, LineEnd, Mode};
+use protocols::application::telnet::{Command as TelnetCommand, EndOfLine};
+use std::fmt;
+
+/// A line typed at the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Empty line: returns to the session.
+    Return,
+    Close,
+    Reconnect,
+    Status,
+    Send(SendArgument),
+    Set(Setting),
+    Toggle(ToggleArgument),
+    Suspend,
+    Help,
+}
+
+/// Argument of `send`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SendArgument {
+    /// Telnet command; DM sends a complete Synch.
+    Telnet(TelnetCommand),
+    /// The escape character, as data.
+    Escape,
+}
+
+/// Argument of `set` and `mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    Escape(Escape),
+    LineEnd(LineEnd),
+    Echo(Echo),
+    Mode(Mode),
+    Predict(Predict),
+}
+
+/// Argument of `toggle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToggleArgument {
+    LocalEcho,
+    Line,
+    Binary,
+    CrLf,
+    Inspect,
+    StatusLine,
+}
+
+/// Reason why a line is not a valid command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CommandError {
+    /// The word is not valid at this position.
+    Unknown { word: String, choices: String },
+    /// The word is a prefix of several valid words.
+    Ambiguous { word: String, choices: String },
+    /// A word is missing.
+    Missing { choices: String },
+    /// A superfluous word.
+    TooMany { word: String },
+    /// Invalid escape character.
+    Escape(String),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { word, choices } => {
+                write!(f, "'{word}' is not valid here: use {choices}.")
+            }
+            Self::Ambiguous { word, choices } => write!(f, "'{word}' is ambiguous: {choices}."),
+            Self::Missing { choices } => write!(f, "Missing argument: use {choices}."),
+            Self::TooMany { word } => write!(f, "Unexpected argument '{word}'."),
+            Self::Escape(text) => write!(f, "{text}."),
+        }
+    }
+}
+
+/// Words with their meanings.
+type Keywords<T> = [(&'static str, T)];
+
+#[derive(Clone, Copy)]
+enum Keyword {
+    Alone(Command),
+    Status,
+    Send,
+    Set,
+    Toggle,
+    Mode,
+}
+
+const KEYWORDS: &Keywords<Keyword> = &[
+    ("close", Keyword::Alone(Command::Close)),
+    ("quit", Keyword::Alone(Command::Close)),
+    ("reconnect", Keyword::Alone(Command::Reconnect)),
+    ("status", Keyword::Status),
+    ("send", Keyword::Send),
+    ("set", Keyword::Set),
+    ("toggle", Keyword::Toggle),
+    ("mode", Keyword::Mode),
+    ("z", Keyword::Alone(Command::Suspend)),
+    ("help", Keyword::Alone(Command::Help)),
+    ("?", Keyword::Alone(Command::Help)),
+];
+
+const SEND_ARGUMENTS: &Keywords<SendArgument> = &[
+    ("ao", SendArgument::Telnet(TelnetCommand::AbortOutput)),
+    ("ayt", SendArgument::Telnet(TelnetCommand::AreYouThere)),
+    ("brk", SendArgument::Telnet(TelnetCommand::Break)),
+    ("ip", SendArgument::Telnet(TelnetCommand::InterruptProcess)),
+    ("synch", SendArgument::Telnet(TelnetCommand::DataMark)),
+    ("ec", SendArgument::Telnet(TelnetCommand::EraseCharacter)),
+    ("el", SendArgument::Telnet(TelnetCommand::EraseLine)),
+    ("escape", SendArgument::Escape),
+    ("nop", SendArgument::Telnet(TelnetCommand::NoOperation)),
+    ("ga", SendArgument::Telnet(TelnetCommand::GoAhead)),
+    ("eof", SendArgument::Telnet(TelnetCommand::EndOfFile)),
+    ("susp", SendArgument::Telnet(TelnetCommand::Suspend)),
+    ("abort", SendArgument::Telnet(TelnetCommand::Abort)),
+];
+
+#[derive(Clone, Copy)]
+enum Settable {
+    Escape,
+    LineEnd,
+    Echo,
+    Predict,
+}
+
+const SETTABLE: &Keywords<Settable> = &[
+    ("escape", Settable::Escape),
+    ("eol", Settable::LineEnd),
+    ("echo", Settable::Echo),
+    ("predict", Settable::Predict),
+];
+
+const LINE_ENDS: &Keywords<LineEnd> = &[
+    ("crlf", LineEnd(Some(EndOfLine::CrLf))),
+    ("crnul", LineEnd(Some(EndOfLine::CrNul))),
+    ("lf", LineEnd(Some(EndOfLine::Lf))),
+    ("auto", LineEnd(None)),
+];
+
+const ECHOES: &Keywords<Echo> =
+    &[("auto", Echo::Automatic), ("local", Echo::Local), ("remote", Echo::Remote)];
+
+const PREDICTS: &Keywords<Predict> =
+    &[("auto", Predict::Auto), ("always", Predict::Always), ("never", Predict::Never)];
+
+const TOGGLE_ARGUMENTS: &Keywords<ToggleArgument> = &[
+    ("localecho", ToggleArgument::LocalEcho),
+    ("line", ToggleArgument::Line),
+    ("binary", ToggleArgument::Binary),
+    ("crlf", ToggleArgument::CrLf),
+    ("inspect", ToggleArgument::Inspect),
+    ("statusline", ToggleArgument::StatusLine),
+];
+
+const MODES: &Keywords<Mode> =
+    &[("auto", Mode::Automatic), ("char", Mode::Character), ("line", Mode::Line)];
+
+/// Help text for each command of the prompt.
+pub(super) const HELP: &[(&str, &str)] = &[
+    ("(empty line)", "return to the session"),
+    ("close, quit", "end the session"),
+    ("reconnect", "reconnect; all options are renegotiated"),
+    ("status", "show the connection, its options, its statistics and the CPU time by layer"),
+    ("status line", "show or hide the status line: echo time, its limiting factor, traffic"),
+    (
+        "send X",
+        "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
+         el, nop, ga, eof, susp, abort, or escape (the escape character itself)",
+    ),
+    ("mode X", "char or line: when typed text is sent; auto follows the remote host"),
+    ("set echo X", "local or remote: which side echoes typed text; auto follows the remote host"),
+    (
+        "set predict X",
+        "auto, always or never: show keys before their echo; auto does if the echo is slow",
+    ),
+    ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
+    ("set escape X", "^] or another key, or none"),
+    ("toggle X", "localecho, line, binary, crlf, inspect (show the negotiation) or statusline"),
+    ("z", "suspend plumb; fg resumes it"),
+    ("?", "this help"),
+];
+
+/// Help text for the single-letter commands of 1982.
+pub(super) const LETTERS_HELP: &[(&str, &str)] = &[
+    ("a", "are you there"),
+    ("b", "break"),
+    ("c, q", "close, quit"),
+    ("e, E", "send per character, per line"),
+    ("l, r", "local echo, remote echo"),
+    ("s", "status"),
+    ("x", "send the unfinished line now"),
+    ("?", "this help"),
+];
+
+impl Command {
+    /// Parses a line typed at the prompt.
+    pub(super) fn parse(line: &str) -> Result<Self, CommandError> {
+        let mut words = line.split_whitespace();
+        if line.trim().is_empty() {
+            return Ok(Self::Return);
+        }
+        let command = match choose(words.next(), KEYWORDS)? {
+            Keyword::Alone(command) => command,
+            Keyword::Status if words.clone().next() == Some("line") => {
+                words.next();
+                Self::Toggle(ToggleArgument::StatusLine)
+            }
+            Keyword::Status => Self::Status,
+            Keyword::Send => Self::Send(choose(words.next(), SEND_ARGUMENTS)?),
+            Keyword::Toggle => Self::Toggle(choose(words.next(), TOGGLE_ARGUMENTS)?),
+            Keyword::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
+            Keyword::Set => Self::Set(match choose(words.next(), SETTABLE)? {
+                Settable::LineEnd => Setting::LineEnd(choose(words.next(), LINE_ENDS)?),
+                Settable::Echo => Setting::Echo(choose(words.next(), ECHOES)?),
+                Settable::Predict => Setting::Predict(choose(words.next(), PREDICTS)?),
+                Settable::Escape => {
+                    let word = words.next().unwrap_or_default();
+                    Setting::Escape(word.parse().map_err(CommandError::Escape)?)
+                }
+            }),
+        };
+        match words.next() {
+            Some(word) => Err(CommandError::TooMany { word: escaped(word) }),
+            None => Ok(command),
+        }
+    }
+}
+
+/// Returns the meaning of `word`, or of the only word that it abbreviates.
+fn choose<T: Copy>(word: Option<&str>, words: &Keywords<T>) -> Result<T, CommandError> {
+    let Some(word) = word else {
+        return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });
+    };
+    let lower = word.to_ascii_lowercase();
+    if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == lower) {
+        return Ok(*meaning);
+    }
+    let matching: Vec<_> = words.iter().filter(|(name, _)| name.starts_with(&lower)).collect();
+    match matching.as_slice() {
+        [(_, meaning)] => Ok(*meaning),
+        [] => Err(CommandError::Unknown {
+            word: escaped(word),
+            choices: names(words.iter().map(|(name, _)| *name)),
+        }),
+        several => Err(CommandError::Ambiguous {
+            word: escaped(word),
+            choices: names(several.iter().map(|(name, _)| *name)),
+        }),
+    }
+}
+
+/// Returns a word escaped for display, truncated to 24 characters.
+fn escaped(word: &str) -> String {
+    word.escape_debug().take(24).collect()
+}
+
+/// Returns a list of the form `a, b or c`.
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<_> = names.collect();
+    match names.pop() {
+        Some(last) if names.is_empty() => last.to_owned(),
+        Some(last) => format!("{} or {last}", names.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_word_may_be_abbreviated_to_a_unique_prefix() {
+        assert_eq!(Command::parse("c"), Ok(Command::Close));
+        assert_eq!(Command::parse("stat"), Ok(Command::Status));
+        let ayt = Command::Send(SendArgument::Telnet(TelnetCommand::AreYouThere));
+        assert_eq!(Command::parse("sen ay"), Ok(ayt));
+        assert_eq!(Command::parse(" MODE  C "), Ok(Command::Set(Setting::Mode(Mode::Character))));
+    }
+
+    #[test]
+    fn an_ambiguous_prefix_is_rejected_with_its_candidates() {
+        let refused = Command::parse("s").unwrap_err().to_string();
+        assert_eq!(refused, "'s' is ambiguous: status, send or set.");
+    }
+
+    #[test]
+    fn a_complete_word_takes_precedence_over_longer_words() {
+        let ambiguous = Command::parse("set e");
+        assert!(matches!(ambiguous, Err(CommandError::Ambiguous { .. })));
+        let eol = Command::parse("set eol auto");
+        assert_eq!(eol, Ok(Command::Set(Setting::LineEnd(LineEnd(None)))));
+    }
+
+    #[test]
+    fn an_unknown_word_is_rejected_with_the_valid_choices() {
+        let refused = Command::parse("toggle lights").unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "'lights' is not valid here: use localecho, line, binary, crlf, inspect \
+         or statusline."
+        );
+    }
+
+    #[test]
+    fn missing_and_superfluous_words_are_rejected() {
+        assert!(matches!(Command::parse("send"), Err(CommandError::Missing { .. })));
+        assert!(matches!(Command::parse("send ip ip"), Err(CommandError::TooMany { .. })));
+        assert!(matches!(Command::parse("set escape"), Err(CommandError::Escape(_))));
+    }
+
+    #[test]
+    fn the_status_line_can_also_be_toggled_as_status_line() {
+        let toggle = Ok(Command::Toggle(ToggleArgument::StatusLine));
+        assert_eq!(Command::parse("status line"), toggle);
+        assert_eq!(Command::parse("toggle statusline"), toggle);
+        assert!(matches!(Command::parse("status lines"), Err(CommandError::TooMany { .. })));
+    }
+
+    #[test]
+    fn an_empty_line_returns_to_the_session() {
+        assert_eq!(Command::parse(" \t"), Ok(Command::Return));
+    }
+
+    #[test]
+    fn the_escape_character_is_set_in_its_written_form() {
+        let set = Command::Set(Setting::Escape(Escape(Some(1))));
+        assert_eq!(Command::parse("set escape ^A"), Ok(set));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_command_or_rejected_without_control_characters(line: String) {
+            if let Err(refusal) = Command::parse(&line) {
+                prop_assert!(!refusal.to_string().contains(char::is_control));
+            }
+        }
+    }
+}

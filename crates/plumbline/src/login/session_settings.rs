@@ -1,0 +1,211 @@
+//! Settings of a session, by command line option or at the prompt.
+
+use super::emulated_terminal::Emulation;
+use super::encoding::Encoding;
+use super::predicted::Predict;
+use os::serial::LineSettings;
+use protocols::application::telnet::EndOfLine;
+use protocols::terminal::filter::Policy;
+use protocols::time::Duration;
+use std::fmt;
+use std::str::FromStr;
+
+/// When typed text is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Each character at once if the remote host echoes or suppresses go-ahead; otherwise each
+    /// line.
+    #[default]
+    Automatic,
+    /// Each character at once.
+    Character,
+    /// Each line when it is complete.
+    Line,
+}
+
+/// Side that echoes typed text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Echo {
+    /// The remote host if it has enabled ECHO (RFC 857), else the local side.
+    #[default]
+    Automatic,
+    /// The local side.
+    Local,
+    /// The remote host.
+    Remote,
+}
+
+/// Escape character, which leads from the session to plumb; `None` if it is disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Escape(pub(super) Option<u8>);
+
+impl Default for Escape {
+    fn default() -> Self {
+        Self(Some(0x1d))
+    }
+}
+
+impl FromStr for Escape {
+    type Err = String;
+
+    /// Parses `^]`, a single character, or `none`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.as_bytes() {
+            b"none" | b"off" => Ok(Self(None)),
+            b"^?" => Ok(Self(Some(0x7f))),
+            [b'^', key @ (b'@'..=b'_' | b'a'..=b'z')] => Ok(Self(Some(key & 0x1f))),
+            [key] if key.is_ascii() && *key != 0 => Ok(Self(Some(*key))),
+            _ => Err(format!(
+                "'{}' is not a valid key: use ^] or another control character, one character, or \
+                 none",
+                text.escape_debug()
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Escape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("none"),
+            Some(0x7f) => f.write_str("^?"),
+            Some(key) if key < b' ' => write!(f, "^{}", char::from(key + b'@')),
+            Some(key) => write!(f, "{}", char::from(key)),
+        }
+    }
+}
+
+/// Meaning of the keys after the escape character.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Keys {
+    /// A command line.
+    #[default]
+    #[value(name = "prompt")]
+    Prompt,
+    /// One letter, as in the Telnet of 1982.
+    #[value(name = "1982")]
+    Letters,
+}
+
+/// Encoding of the key at the end of a line; `None` selects it by the mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LineEnd(pub(super) Option<EndOfLine>);
+
+impl LineEnd {
+    /// Returns the encoding for line mode or character mode.
+    ///
+    /// RFC 1123 §3.3.1 specifies CR LF as the default, and CR NUL for the key of a host that
+    /// echoes.
+    pub(super) fn when(self, is_line_mode: bool) -> EndOfLine {
+        self.0.unwrap_or(if is_line_mode { EndOfLine::CrLf } else { EndOfLine::CrNul })
+    }
+
+    /// Returns the bytes that the Telnet engine, whose default is CR NUL, encodes as `end`.
+    pub(super) fn unencoded(end: EndOfLine) -> &'static [u8] {
+        match end {
+            EndOfLine::CrLf => b"\r\n",
+            EndOfLine::CrNul => b"\r",
+            EndOfLine::Lf => b"\n",
+        }
+    }
+
+    /// Returns the name of `end`.
+    pub(super) fn name(end: EndOfLine) -> &'static str {
+        match end {
+            EndOfLine::CrLf => "CR LF",
+            EndOfLine::CrNul => "CR NUL",
+            EndOfLine::Lf => "LF",
+        }
+    }
+}
+
+/// Protocol spoken with the remote host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Telnet.
+    #[default]
+    Telnet,
+    /// Telnet to a serial line with these parameters (RFC 2217).
+    ComPort(LineSettings),
+    /// Plain bytes over TCP.
+    Tcp,
+    /// Plain bytes on a serial line of this machine.
+    Serial,
+}
+
+/// When TLS is used with a host whose Telnet starts in plaintext (START_TLS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TlsUse {
+    /// Never.
+    Never,
+    /// If the remote host supports it.
+    #[default]
+    #[value(alias = "offered")]
+    Auto,
+    /// Always: no data is sent before.
+    Always,
+}
+
+/// Settings of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    /// When typed text is sent.
+    pub(super) mode: Mode,
+    /// Side that echoes typed text.
+    pub(super) echo: Echo,
+    /// Whether echoes are predicted.
+    pub(super) predict: Predict,
+    /// Encoding of a line end.
+    pub(super) line_end: LineEnd,
+    /// Escape character.
+    pub(super) escape: Escape,
+    /// Meaning of the keys after the escape character.
+    pub(super) keys: Keys,
+    /// Whether BINARY is requested in both directions (RFC 856).
+    pub(super) is_binary: bool,
+    /// Whether a user sits at a terminal; piped input is passed through.
+    pub(super) is_interactive: bool,
+    /// Terminal type.
+    pub(super) terminal_type: String,
+    /// Whether the local side starts the negotiation.
+    pub(super) starts_negotiation: bool,
+    /// Whether compression by the server is refused (MCCP).
+    pub(super) refuses_compression: bool,
+    /// Protocol.
+    pub(super) protocol: Protocol,
+    /// When TLS is used on a connection that starts in plaintext.
+    pub(super) tls: TlsUse,
+    /// Character set of the remote host.
+    pub(super) encoding: Encoding,
+    /// Emulated terminal.
+    pub(super) emulation: Emulation,
+    /// Whether the last row is reserved for the status line.
+    pub(super) has_status_line: bool,
+    /// Whether the negotiation is displayed.
+    pub(super) inspects: bool,
+    /// Filter for the output of the remote host to the terminal; `None` for a file or a pipe, which
+    /// receives all of it.
+    pub(super) filter: Option<Policy>,
+    /// Time limit for opening the connection, and for the negotiation of TLS.
+    pub(super) timeout: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escape_character_is_formatted_as_it_is_parsed() {
+        for text in ["^]", "^A", "~", "none", "^?", "^\\", "^"] {
+            assert_eq!(text.parse::<Escape>().unwrap().to_string(), text);
+        }
+        assert_eq!("^a".parse::<Escape>(), Ok(Escape(Some(1))));
+    }
+
+    #[test]
+    fn an_invalid_key_is_not_an_escape_character() {
+        for text in ["", "^^^", "ab", "\u{e9}", "\0"] {
+            assert!(text.parse::<Escape>().is_err(), "{text:?}");
+        }
+    }
+}

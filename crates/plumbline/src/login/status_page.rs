@@ -1,0 +1,201 @@
+//! Output of `status`: the connection, its options, its TCP, and the distribution of CPU time.
+
+use super::emulated_terminal::EmulatedTerminal;
+use super::paging::WrappedText;
+use super::prompt::StatusRequest;
+use super::session::Login;
+use super::session_settings::LineEnd;
+use crate::carrier::CarrierStatus;
+use os::socket::TcpInfo;
+use protocols::application::telnet::OptionState;
+use protocols::meter::Account;
+use protocols::terminal::prediction::Mode;
+use protocols::time::Duration;
+use protocols::transport::tcp::Status;
+use records::format::{count, duration, share};
+
+/// Returns the status page of a session.
+pub(super) fn page(
+    login: &Login,
+    status_request: StatusRequest,
+    carrier: &CarrierStatus,
+) -> WrappedText {
+    let mut page = WrappedText::new(login.window.0);
+    put_session(&mut page, login, status_request);
+    put_prediction(&mut page, login);
+    put_screen(&mut page, login);
+    if login.is_telnet() {
+        put_options(&mut page, login);
+    }
+    match carrier {
+        CarrierStatus::Kernel(info, control) => put_kernel(&mut page, info, control),
+        CarrierStatus::UserSpace(status) => put_own(&mut page, status),
+        CarrierStatus::None => {}
+    }
+    put_accounts(&mut page, login, status_request);
+    page
+}
+
+fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
+    let traffic = login.traffic;
+    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| status_request.now - opened_at);
+    page.sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open)));
+    if let Some(secured) = &login.secured {
+        page.sentence(&format!(
+            "Encrypted by {}; the SHA-256 of the server's certificate is {}.",
+            secured.protocol, secured.fingerprint
+        ));
+    }
+    page.sentence(&format!(
+        "Received {} bytes, sent {}.",
+        count(traffic.bytes_in),
+        count(traffic.bytes_out)
+    ));
+    page.sentence(&format!(
+        "Sends each {}; {} echoes; Enter sends {}; the escape character is {}.",
+        if login.is_line_mode() { "line" } else { "character" },
+        if login.echoes_locally() { "plumb" } else { "the remote host" },
+        LineEnd::name(login.line_end()),
+        login.settings.escape,
+    ));
+}
+
+/// Adds the results of the echo prediction.
+fn put_prediction(page: &mut WrappedText, login: &Login) {
+    let Some(predictor) = &login.predictor else { return };
+    let statistics = predictor.statistics();
+    let mode = match predictor.mode() {
+        Mode::Auto => "if it exceeds 30 ms",
+        Mode::Always => "always",
+        Mode::Never => return page.sentence("Echo is not predicted."),
+    };
+    let takes = predictor.round_trip().map_or("unknown".to_owned(), duration_text);
+    page.sentence(&format!("Echo time: {takes}; the echo is predicted, and shown {mode}."));
+    page.sentence(&format!(
+        "Of {} keys, {} were displayed before their echo ({}). Of {} predictions, {} were \
+         confirmed, {} were wrong ({} of them displayed), and {} were dropped untested.",
+        count(statistics.keys),
+        count(statistics.shown),
+        share(statistics.shown, statistics.keys),
+        count(statistics.predicted),
+        count(statistics.confirmed),
+        count(statistics.wrong),
+        count(statistics.wrong_seen),
+        count(statistics.discarded),
+    ));
+}
+
+/// Adds the state of the screen: whether it is held, and the number of removed sequences.
+fn put_screen(page: &mut WrappedText, login: &Login) {
+    if login.emulator.as_ref().is_some_and(EmulatedTerminal::is_held) {
+        page.sentence("The screen is held: F10 releases a line, F11 a screen.");
+    }
+    let removed = login.screen.removed();
+    if removed > 0 {
+        page.sentence(&format!(
+            "{} sequences that write the clipboard or make the terminal reply were removed; \
+             --unfiltered passes them.",
+            count(removed)
+        ));
+    }
+}
+
+fn put_options(page: &mut WrappedText, login: &Login) {
+    page.line("");
+    page.line(&format!("{:<20}{:<10}{}", "option", "local", "remote"));
+    let is_off = |state| state == OptionState::No;
+    for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
+        page.line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
+    }
+    page.line("all others          off       off");
+    page.line("");
+}
+
+fn state(state: OptionState) -> &'static str {
+    match state {
+        OptionState::No => "off",
+        OptionState::Yes => "on",
+        OptionState::WantYes { .. } => "requested",
+        OptionState::WantNo { .. } => "ending",
+    }
+}
+
+fn put_kernel(page: &mut WrappedText, info: &TcpInfo, control: &str) {
+    let us = |time: u32| duration(u64::from(time) * 1000);
+    page.sentence(&format!(
+        "TCP: kernel, {control}; round-trip time {} ± {}; retransmission timeout {}.",
+        us(info.round_trip_us),
+        us(info.round_trip_deviation_us),
+        us(info.retransmission_timeout_us)
+    ));
+    let segments = |segments: Option<u32>| match segments {
+        Some(segments) => count(segments.into()),
+        None => "an unknown number".to_owned(),
+    };
+    page.sentence(&format!(
+        "Segments: {} in, {} out, {} retransmitted; maximum segment size {} bytes; congestion \
+         window {} segments; {} unacknowledged.",
+        segments(info.segments_in),
+        segments(info.segments_out),
+        count(info.total_retransmissions.into()),
+        count(info.send_mss_bytes.into()),
+        count(info.congestion_window_segments.into()),
+        count(info.unacknowledged_segments.into()),
+    ));
+}
+
+fn put_own(page: &mut WrappedText, status: &Status) {
+    let time = |time: Option<Duration>| time.map_or("unknown".to_owned(), duration_text);
+    page.sentence(&format!(
+        "TCP: plumb's own, {:?}, {} to {}; round-trip time {} ± {}; retransmission timeout {}.",
+        status.state,
+        status.local,
+        status.remote,
+        time(status.srtt),
+        time(status.rttvar),
+        duration_text(status.rto),
+    ));
+    let counted = status.statistics;
+    page.sentence(&format!(
+        "Segments: {} in, {} out, {} retransmitted, {} out of order; acknowledgments: {} \
+         piggybacked, {} pure.",
+        count(counted.segments_in),
+        count(counted.segments_out),
+        count(counted.retransmissions),
+        count(counted.out_of_order),
+        count(counted.piggybacked_acks),
+        count(counted.pure_acks_out),
+    ));
+    page.sentence(&format!(
+        "Windows: send {} bytes, receive {}, congestion {}; maximum segment size {} bytes; send \
+         queue {} bytes.",
+        count(status.send_window.into()),
+        count(status.receive_window.into()),
+        count(status.congestion_window.into()),
+        count(status.send_mss.into()),
+        count(status.send_queue.into()),
+    ));
+}
+
+fn put_accounts(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
+    let rate = login.calibration.finish();
+    let times = Account::ALL.iter().zip(status_request.accounts);
+    let times: Vec<_> = times.map(|(account, ticks)| (*account, rate.to_nanos(ticks))).collect();
+    let busy = times.iter().filter(|(account, _)| *account != Account::Outside);
+    let total: u64 = busy.clone().map(|(_, nanos)| nanos).sum();
+    page.line("");
+    page.line(&format!("{:<24}{:>8}{:>7}", "CPU time of plumb in", "µs", "share"));
+    for (account, nanos) in busy.filter(|(_, nanos)| *nanos > 0) {
+        let us = count((nanos + 500) / 1000);
+        page.line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
+    }
+    page.line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
+    let outside: u64 =
+        times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
+    page.sentence(&format!("Idle: {}.", duration(outside)));
+}
+
+/// Returns a duration with three digits.
+pub(super) fn duration_text(time: Duration) -> String {
+    duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,98 @@
+//! Manual page of a command (man(7)).
+//!
+//! `clap_mangen` renders the sections up to the options; the others come from the table of pages.
+
+use super::PROGRAM;
+use super::pages::{Note, Page};
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
+use std::io;
+
+/// Renders the page of `command`.
+///
+/// # Errors
+///
+/// Returns an error if `clap_mangen` cannot write.
+pub(super) fn render(page: &Page, command: &Command) -> io::Result<String> {
+    let source = concat!("plumbline ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).source(source).manual("User Commands");
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    sections(page).to_writer(&mut text)?;
+    let text = String::from_utf8(text).map_err(io::Error::other)?;
+    // Each part begins with the definition of the apostrophe, of which one is enough.
+    let (preamble, rest) = text.split_at(text.find(".TH").unwrap_or_default());
+    Ok(format!("{preamble}{}", rest.replace(preamble, "")))
+}
+
+/// Returns the sections after the options.
+fn sections(page: &Page) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in page.exit_status {
+        item(&mut roff, &code.to_string(), meaning);
+    }
+    for (title, groups) in [("ENVIRONMENT", page.environment), ("FILES", page.files)] {
+        if !groups.is_empty() {
+            roff.control("SH", [title]);
+        }
+        for (name, meaning) in groups.iter().copied().flatten() {
+            item(&mut roff, name, meaning);
+        }
+    }
+    for note in page.notes {
+        match note {
+            Note::Text(title, paragraphs) => {
+                roff.control("SH", [title.to_uppercase().as_str()]);
+                for paragraph in paragraphs.split("\n\n") {
+                    roff.control("PP", []);
+                    roff.text([roman(paragraph)]);
+                }
+            }
+            Note::Code(title, _, lines) => {
+                roff.control("SH", [title.to_uppercase().as_str()]);
+                code(&mut roff, lines.lines());
+            }
+        }
+    }
+    roff.control("SH", ["EXAMPLES"]);
+    code(&mut roff, page.examples.iter().copied());
+    roff.control("SH", ["SEE ALSO"]);
+    let program = (page.command != PROGRAM).then(|| PROGRAM.to_owned());
+    let related = page.see_also.iter().map(|name| format!("{PROGRAM}-{name}"));
+    let mut references = Vec::new();
+    for name in program.into_iter().chain(related) {
+        if !references.is_empty() {
+            references.push(roman(", "));
+        }
+        references.extend([bold(name), roman("(1)")]);
+    }
+    roff.text(references);
+    roff
+}
+
+/// Adds an item of a list.
+fn item(roff: &mut Roff, name: &str, meaning: &str) {
+    roff.control("TP", []);
+    roff.text([italic(name)]);
+    roff.text([roman(meaning)]);
+}
+
+/// Adds lines that are not filled.
+fn code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
+    roff.control("RS", ["4"]);
+    roff.control("nf", []);
+    for line in lines {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    roff.control("RE", []);
+}

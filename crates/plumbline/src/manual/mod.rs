@@ -1,0 +1,212 @@
+//! `plumb manual`: generates the manual pages and shell completions from the definition of the
+//! arguments and the table of pages.
+
+mod man_page;
+mod markdown;
+mod pages;
+
+use crate::exit::{self, Failure};
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+pub(crate) use pages::page;
+use pages::{PAGES, Page};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Name of the program, and of the page about all commands.
+const PROGRAM: &str = "plumb";
+
+/// Introduction of `plumb manual --help`.
+pub(crate) const ABOUT: &str = "\
+Generate manual pages and shell completions.
+
+The manual pages are written to the subdirectory man1, so that man -M finds them, and the \
+completions to the directory itself: plumb.bash, plumb.fish and _plumb, which is for a directory \
+of zsh's fpath.";
+
+/// Arguments of `plumb manual`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Directory to write to; created if it does not exist
+    #[arg(value_name = "directory")]
+    directory: PathBuf,
+    /// Write one Markdown page per command instead, for docs/commands
+    #[arg(long, hide = true)]
+    markdown: bool,
+}
+
+/// Writes the pages and the completions for `command`.
+pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
+    let written = match arguments.markdown {
+        true => write_markdown(&arguments.directory, command),
+        false => write_all(&arguments.directory, command),
+    };
+    written.map_err(|error| {
+        exit::complain(&error);
+        Failure::ThisMachine
+    })
+}
+
+fn write_all(directory: &Path, command: Command) -> Result<()> {
+    let manual = directory.join("man1");
+    create(&manual)?;
+    write_completions(directory, command.clone())
+        .with_context(|| format!("cannot write the completions to {}", directory.display()))?;
+    let program = built(command);
+    for (page, command) in pages_of(&program) {
+        let name = match page.command {
+            PROGRAM => format!("{PROGRAM}.1"),
+            name => format!("{PROGRAM}-{name}.1"),
+        };
+        let path = manual.join(name);
+        let text = man_page::render(page, command)?;
+        write(&path, &text)?;
+    }
+    Ok(())
+}
+
+fn write_markdown(directory: &Path, command: Command) -> Result<()> {
+    create(directory)?;
+    for (name, text) in markdown_pages(command) {
+        write(&directory.join(name), &text)?;
+    }
+    Ok(())
+}
+
+/// Returns the name and the text of each page in docs/commands.
+fn markdown_pages(command: Command) -> Vec<(String, String)> {
+    let program = built(command);
+    let mut texts = Vec::new();
+    for (page, command) in pages_of(&program).filter(|(page, _)| page.command != PROGRAM) {
+        texts.push((format!("{}.md", page.command), markdown::render(page, command)));
+    }
+    texts
+}
+
+/// Completes the definition: names of commands, and options that clap adds.
+fn built(command: Command) -> Command {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// Returns each page with the definition of its command.
+fn pages_of(program: &Command) -> impl Iterator<Item = (&'static Page, &Command)> {
+    PAGES.iter().filter_map(move |page| {
+        let command = match page.command {
+            PROGRAM => Some(program),
+            name => program.find_subcommand(name),
+        };
+        command.map(|command| (page, command))
+    })
+}
+
+fn write_completions(directory: &Path, mut command: Command) -> std::io::Result<()> {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let path = clap_complete::generate_to(shell, &mut command, PROGRAM, directory)?;
+        if shell == Shell::Zsh {
+            let text = fs::read_to_string(&path)?;
+            fs::write(&path, with_escaped_value_names(text, &command))?;
+        }
+    }
+    Ok(())
+}
+
+/// Escapes the colons in the names of values. In zsh a colon separates the name of a value from the
+/// command that completes it, and `clap_complete` does not escape it.
+fn with_escaped_value_names(text: String, command: &Command) -> String {
+    let arguments = command.get_subcommands().flat_map(|command| command.get_arguments());
+    let names = arguments.filter_map(|argument| argument.get_value_names()).flatten();
+    names.filter(|name| name.contains(':')).fold(text, |text, name| {
+        let escaped = name.replace(':', "\\:");
+        text.replace(&format!("]:{name}:"), &format!("]:{escaped}:"))
+    })
+}
+
+fn create(directory: &Path) -> Result<()> {
+    let created = fs::create_dir_all(directory);
+    created.with_context(|| format!("cannot create the directory {}", directory.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands");
+
+    #[test]
+    fn every_command_has_one_page_and_related_commands_exist() {
+        let program = crate::cli::command();
+        let commands: BTreeSet<&str> = program
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(Command::get_name)
+            .chain([PROGRAM])
+            .collect();
+        let pages: BTreeSet<&str> = PAGES.iter().map(|page| page.command).collect();
+        assert_eq!(pages, commands);
+        assert_eq!(pages.len(), PAGES.len());
+        for page in PAGES {
+            assert!((2..=5).contains(&page.examples.len()), "{}", page.command);
+            let unknown = page.see_also.iter().find(|name| !commands.contains(*name));
+            assert_eq!(unknown, None, "{}", page.command);
+        }
+    }
+
+    #[test]
+    fn manual_pages_have_their_sections_and_there_is_none_for_help() {
+        let directory = std::env::temp_dir().join(format!("plumb-manual-{}", std::process::id()));
+        write_all(&directory, crate::cli::command()).unwrap();
+        let entries = fs::read_dir(directory.join("man1")).unwrap();
+        let names: BTreeSet<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(names.len(), PAGES.len(), "{names:?}");
+        assert!(names.contains("plumb.1") && names.contains("plumb-login.1"), "{names:?}");
+        for name in &names {
+            let page = fs::read_to_string(directory.join("man1").join(name)).unwrap();
+            for section in ["NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES"] {
+                assert!(page.contains(&format!("\n.SH {section}\n")), "{name}: {section}");
+            }
+            for section in ["EXIT STATUS", "SEE ALSO"] {
+                assert!(page.contains(&format!("\n.SH \"{section}\"\n")), "{name}: {section}");
+            }
+        }
+        let page = fs::read_to_string(directory.join("man1/plumb.1")).unwrap();
+        assert!(page.contains("unreachable"), "{page}");
+        for file in ["plumb.bash", "_plumb", "plumb.fish"] {
+            assert!(directory.join(file).is_file(), "{file}");
+        }
+        let zsh = fs::read_to_string(directory.join("_plumb")).unwrap();
+        assert!(zsh.contains("]:address\\:port:"), "{zsh}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn the_pages_in_docs_commands_are_generated() {
+        let pages = markdown_pages(crate::cli::command());
+        for (name, text) in &pages {
+            let long = text.lines().find(|line| line.chars().count() > 120);
+            assert_eq!(long, None, "{name}");
+        }
+        if std::env::var_os("PLUMB_UPDATE_DOCS").is_some_and(|value| value == "1") {
+            write_markdown(Path::new(DOCS), crate::cli::command()).unwrap();
+        }
+        let remedy = "regenerate the pages with PLUMB_UPDATE_DOCS=1 cargo test -p plumbline \
+                      the_pages_in_docs_commands";
+        let entries = fs::read_dir(DOCS).map(Iterator::flatten).expect(remedy);
+        let files: BTreeSet<String> =
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        let names: BTreeSet<String> = pages.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(files, names, "{remedy}");
+        for (name, text) in &pages {
+            let file = fs::read_to_string(Path::new(DOCS).join(name)).unwrap();
+            assert!(file == *text, "docs/commands/{name} differs: {remedy}");
+        }
+    }
+}

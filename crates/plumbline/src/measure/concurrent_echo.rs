@@ -1,0 +1,301 @@
+//! Concurrent echoes: of keys typed at a steady pace, and of keys typed during the output of a
+//! command.
+//!
+//! An echo is recognized by its byte, which the command does not write. Echoes are assigned to keys
+//! in the order of typing.
+
+use super::console::{Console, Watch};
+use super::prompt::{Prompts, Wait};
+use super::screen_output::{
+    OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
+};
+use crate::carrier::CarrierStatus;
+use protocols::Cx;
+use protocols::time::{Duration, Instant};
+
+const CHARACTER: u8 = b'x';
+/// Interval between two keys of a fast typist.
+const PACE: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
+/// Number of keys typed at a steady pace.
+pub(crate) const PACED_KEYS: usize = 20;
+/// Time limit for the last echoes.
+const LAST_KEYS: Duration = Duration::from_secs(2);
+/// Interval at which TCP is polled for the acknowledgment of a key.
+const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(5);
+/// Target duration of the output during which keys are typed.
+const LOAD_DURATION: Duration = Duration::from_millis(1_500);
+/// Minimum and maximum number of screens of the output.
+const LOAD_SCREENS: [u32; 2] = [2, 150];
+
+/// Typed keys and their echo times.
+#[derive(Debug, Default)]
+struct Keys {
+    typed_at: Vec<Instant>,
+    echo_times: Vec<Duration>,
+}
+
+impl Keys {
+    fn type_key(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+        self.typed_at.push(cx.now);
+        console.type_keys(&[CHARACTER], cx);
+    }
+
+    /// Records the echoes that have arrived by now.
+    fn record_echoes(&mut self, console: &Console, now: Instant) {
+        let echoed = console.byte_count();
+        let waiting = self.typed_at.iter().skip(self.echo_times.len());
+        let new_echoes = waiting.take(echoed.saturating_sub(self.echo_times.len()));
+        let new_echoes: Vec<Duration> = new_echoes.map(|typed_at| now - *typed_at).collect();
+        self.echo_times.extend(new_echoes);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.echo_times.len() == self.typed_at.len()
+    }
+}
+
+/// Keys typed at a steady pace.
+#[derive(Debug)]
+pub(crate) struct PacedKeys {
+    keys: Keys,
+    next_at: Instant,
+    /// Erasing keys that remove all typed keys from the line.
+    erasers: Vec<u8>,
+    /// Wait for the line to be cleared.
+    clearing: Option<Wait>,
+}
+
+impl PacedKeys {
+    /// Starts to type [`PACED_KEYS`] keys, which `erasers` remove again.
+    pub(crate) fn begin(erasers: Vec<u8>, console: &mut Console, cx: &mut Cx<'_>) -> Self {
+        console.count_byte(CHARACTER);
+        Self { keys: Keys::default(), next_at: cx.now, erasers, clearing: None }
+    }
+
+    /// Returns the echo times in the order of the keys, once the line is clear again.
+    ///
+    /// # Errors
+    ///
+    /// Returns the time of the next call while keys or echoes are outstanding.
+    pub(crate) fn poll(
+        &mut self,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<Vec<Duration>, Instant> {
+        if let Some(wait) = &self.clearing {
+            wait.settle(console, cx.now)?;
+            return Ok(std::mem::take(&mut self.keys.echo_times));
+        }
+        self.keys.record_echoes(console, cx.now);
+        if self.keys.typed_at.len() < PACED_KEYS {
+            if cx.now >= self.next_at {
+                self.keys.type_key(console, cx);
+                self.next_at = cx.now + PACE;
+            }
+            return Err(self.next_at);
+        }
+        let give_up_at = self.next_at + LAST_KEYS;
+        if !self.keys.is_idle() && cx.now < give_up_at {
+            return Err(give_up_at);
+        }
+        console.type_keys(&self.erasers, cx);
+        let wait = Wait::new(cx.now, LAST_KEYS);
+        self.clearing = Some(wait);
+        Err(wait.latest(console) + LAST_KEYS)
+    }
+}
+
+/// Keys typed during a long output.
+#[derive(Debug)]
+pub(crate) struct KeysUnderLoad {
+    request: OutputRequest,
+    keys: Keys,
+    next_at: Option<Instant>,
+    ended_at: Option<Instant>,
+    screens: u32,
+    round_trips: RoundTrips,
+    /// Time of the last call of [`KeysUnderLoad::poll`].
+    polled_at: Instant,
+}
+
+/// TCP round-trip times, each from a key to its acknowledgment.
+///
+/// The smoothed round-trip time does not show the length of a queue. It adapts to a sample by an
+/// eighth of the difference (RFC 6298 section 2.3). A retransmitted segment gives no sample
+/// (section 3), and each key that is queued for longer than the retransmission timeout is
+/// retransmitted.
+#[derive(Debug, Default)]
+struct RoundTrips {
+    /// Time of the latest key, if it is not acknowledged yet.
+    typed_at: Option<Instant>,
+    /// Whether the latest key has been passed to TCP.
+    is_sent: bool,
+    samples: Vec<Duration>,
+}
+
+impl RoundTrips {
+    fn begin(&mut self, now: Instant) {
+        self.typed_at = Some(now);
+        self.is_sent = false;
+    }
+
+    /// Processes the acknowledgment state of all sent data at `now`.
+    fn on_acknowledgment(&mut self, is_acknowledged: Option<bool>, now: Instant) {
+        let Some(typed_at) = self.typed_at else { return };
+        match is_acknowledged {
+            Some(false) => self.is_sent = true,
+            Some(true) if self.is_sent => {
+                self.samples.push(now - typed_at);
+                self.typed_at = None;
+            }
+            Some(true) => {}
+            None => self.typed_at = None,
+        }
+    }
+}
+
+/// Echoes during one long output.
+#[derive(Debug)]
+pub(crate) struct EchoUnderLoad {
+    /// Requested number of screens of output.
+    pub(crate) screens: u32,
+    /// Output of the command.
+    pub(crate) received: ReceivedOutput,
+    /// Echo times during the output.
+    pub(crate) echoes: Vec<Duration>,
+    /// TCP round-trip times during the output, as far as they are known.
+    pub(crate) round_trips: Vec<Duration>,
+}
+
+impl KeysUnderLoad {
+    /// Requests output that takes about [`LOAD_DURATION`], given the time of one `screenful`;
+    /// returns `None` if fewer than two screens fit.
+    pub(crate) fn begin(
+        screenful: Duration,
+        timeout: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Option<Self> {
+        let screens = LOAD_DURATION.as_nanos() / screenful.as_nanos().max(1);
+        let [least, most] = LOAD_SCREENS;
+        let screens = u32::try_from(screens).unwrap_or(most).min(most);
+        (screens >= least).then(|| Self::of_screens(screens, timeout, console, cx))
+    }
+
+    /// Requests output of `screens` screens.
+    pub(crate) fn of_screens(
+        screens: u32,
+        timeout: Duration,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let text =
+            format!("i=0; while [ $i -lt {screens} ]; do {SCREENFUL_COMMAND}; i=$((i+1)); done");
+        let source =
+            OutputSource::Command { text, cells: Some(u64::from(screens) * SCREENFUL_CELLS) };
+        console.count_byte(CHARACTER);
+        let request = OutputRequest::begin(source, timeout, console, cx);
+        Self {
+            request,
+            keys: Keys::default(),
+            next_at: None,
+            ended_at: None,
+            screens,
+            round_trips: RoundTrips::default(),
+            polled_at: cx.now,
+        }
+    }
+
+    /// Returns whether a key was unacknowledged at the last call of
+    /// [`KeysUnderLoad::take_status`].
+    pub(crate) fn wants_status(&self) -> bool {
+        self.round_trips.typed_at.is_some()
+    }
+
+    /// Processes the carrier's status of the connection.
+    pub(crate) fn take_status(&mut self, status: &CarrierStatus) {
+        self.round_trips.on_acknowledgment(status.is_acknowledged(), self.polled_at);
+    }
+
+    fn finish(&mut self, received: ReceivedOutput) -> EchoUnderLoad {
+        EchoUnderLoad {
+            screens: self.screens,
+            received,
+            echoes: std::mem::take(&mut self.keys.echo_times),
+            round_trips: std::mem::take(&mut self.round_trips.samples),
+        }
+    }
+
+    /// Returns the result when the output is complete.
+    ///
+    /// # Errors
+    ///
+    /// Returns the time of the next call while the output is in progress.
+    pub(crate) fn poll(
+        &mut self,
+        prompts: &Prompts,
+        console: &mut Console,
+        cx: &mut Cx<'_>,
+    ) -> Result<EchoUnderLoad, Instant> {
+        self.polled_at = cx.now;
+        self.keys.record_echoes(console, cx.now);
+        let is_complete = console.watched().is_some_and(Watch::is_complete);
+        if is_complete || self.ended_at.is_some() {
+            let ended_at = *self.ended_at.get_or_insert(cx.now);
+            let give_up_at = ended_at + LAST_KEYS;
+            if !self.keys.is_idle() && cx.now < give_up_at {
+                return Err(give_up_at);
+            }
+            let received = self.request.finish(prompts, console);
+            return Ok(self.finish(received));
+        }
+        // The shell starts the output only after it has received the end of the line.
+        if !self.request.is_requested() {
+            let polled = self.request.poll(prompts, console, cx);
+            if !self.request.is_requested() {
+                return polled.map(|received| self.finish(received));
+            }
+        }
+        let has_begun = console.watched().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
+        let next_at = *self.next_at.get_or_insert(cx.now);
+        if has_begun && self.keys.is_idle() && cx.now >= next_at {
+            self.keys.type_key(console, cx);
+            self.round_trips.begin(cx.now);
+            self.next_at = Some(cx.now + PACE);
+        }
+        match self.request.poll(prompts, console, cx) {
+            // The output timed out.
+            Ok(received) => Ok(self.finish(received)),
+            Err(until) if self.keys.is_idle() && has_begun => {
+                Err(self.next_at.unwrap_or(until).min(until))
+            }
+            // While a segment is missing, no data arrives whose processing would reveal the
+            // acknowledgment.
+            Err(until) if self.wants_status() => Err(until.min(cx.now + ACKNOWLEDGED_POLL)),
+            Err(until) => Err(until),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_ends_with_the_acknowledgment_of_a_key_that_was_sent() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut round_trips = RoundTrips::default();
+        round_trips.begin(at(0));
+        // TCP does not have the key yet.
+        round_trips.on_acknowledgment(Some(true), at(0));
+        round_trips.on_acknowledgment(Some(false), at(1));
+        round_trips.on_acknowledgment(Some(false), at(200));
+        round_trips.on_acknowledgment(Some(true), at(400));
+        round_trips.on_acknowledgment(Some(true), at(900));
+        assert_eq!(round_trips.samples, [Duration::from_millis(400)]);
+        // A serial line has no acknowledgments.
+        round_trips.begin(at(1_000));
+        round_trips.on_acknowledgment(None, at(1_000));
+        assert_eq!((round_trips.typed_at, round_trips.samples.len()), (None, 1));
+    }
+}

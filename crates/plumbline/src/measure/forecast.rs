@@ -1,0 +1,316 @@
+//! Predictions, each computed only from observations made before the predicted event.
+//!
+//! A file transfer is predicted from earlier transfers of at most a quarter of its size, its
+//! probes. TFTP sends data at once, so the probe of a TFTP transfer is the first quarter of the
+//! largest transfer.
+
+use records::prediction::{FileModel, Forecast, Model, Prediction, Quantity};
+use records::sizes::Sample;
+use records::statistics::median;
+use records::verdict::{Direction, FileTransfer, Flow, FlowCounts, Observation, Path};
+
+/// A transfer of at most this fraction of a file's size (1/n) is a probe for it.
+const PROBE_PART: u64 = 4;
+/// Files of at most this fraction of the largest size (1/n) are not predicted: they are short
+/// however fast the path is.
+const SMALL_PART: u64 = 16;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Incoming, Direction::Outgoing];
+
+const fn quantity(direction: Direction) -> Quantity {
+    match direction {
+        Direction::Incoming => Quantity::Received,
+        Direction::Outgoing => Quantity::Sent,
+    }
+}
+
+/// Predicts the large FTP transfers of `seen`, which is in chronological order, from the small
+/// transfers before them. If `estimate_bytes` is specified, also predicts a file of that size from
+/// all transfers. `connect_ns` is the time in which the control connection opened.
+pub(super) fn of_ftp(
+    seen: &[FileTransfer],
+    connect_ns: Option<u64>,
+    estimate_bytes: Option<u64>,
+) -> Vec<Prediction> {
+    let mut all = Vec::new();
+    for direction in DIRECTIONS {
+        let same_direction =
+            || seen.iter().filter(|transfer| transfer.direction == direction && transfer.bytes > 0);
+        let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
+        let mut sizes: Vec<u64> = same_direction().map(|transfer| transfer.bytes).collect();
+        sizes.retain(|bytes| *bytes > most / SMALL_PART);
+        sizes.sort_unstable();
+        sizes.dedup();
+        for bytes in sizes {
+            let before = same_direction().take_while(|transfer| transfer.bytes != bytes);
+            let probe: Vec<_> =
+                before.filter(|transfer| transfer.bytes <= bytes / PROBE_PART).collect();
+            let times = same_direction()
+                .filter(|transfer| transfer.bytes == bytes)
+                .map(|transfer| transfer.total_ns);
+            let measured_ns = median(&times.collect::<Vec<_>>());
+            let model = FileModel::of(&observed(&probe, connect_ns));
+            let prediction = model.and_then(|model| forecast(&model, direction, bytes));
+            all.extend(
+                prediction.zip(measured_ns).map(|(prediction, ns)| prediction.with_measured(ns)),
+            );
+        }
+        let estimate = estimate_bytes.and_then(|bytes| {
+            let model =
+                FileModel::of(&observed(&same_direction().collect::<Vec<_>>(), connect_ns))?;
+            forecast(&model, direction, bytes)
+        });
+        all.extend(estimate.map(Forecast::unmeasured));
+    }
+    all
+}
+
+/// Predicts the large TFTP transfers in `samples` from the beginning of the largest transfer of
+/// `seen`, or else from the small transfers in `samples`. If `estimate_bytes` is specified, also
+/// predicts a file of that size.
+pub(super) fn of_tftp(
+    seen: &[FileTransfer],
+    samples: &[Sample],
+    estimate_bytes: Option<u64>,
+) -> Vec<Prediction> {
+    let mut all = Vec::new();
+    for direction in DIRECTIONS {
+        let samples: Vec<(u64, u64)> = samples
+            .iter()
+            .filter(|sample| Direction::from(sample.direction) == direction && sample.bytes > 0)
+            .map(|sample| (sample.bytes, sample.total_ns))
+            .collect();
+        let same_direction = || seen.iter().filter(|transfer| transfer.direction == direction);
+        // The first of the largest transfers: everything that is predicted happened after its
+        // beginning.
+        let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
+        let Some(largest) = same_direction().find(|transfer| transfer.bytes == most) else {
+            continue;
+        };
+        let window = window_bytes(largest);
+        let mut sizes: Vec<u64> = samples.iter().map(|(bytes, _)| *bytes).collect();
+        sizes.retain(|bytes| *bytes > most / SMALL_PART);
+        sizes.sort_unstable();
+        sizes.dedup();
+        for bytes in sizes {
+            let times = samples.iter().filter(|(size, _)| *size == bytes).map(|(_, ns)| *ns);
+            let measured_ns = median(&times.collect::<Vec<_>>());
+            let smaller: Vec<_> =
+                samples.iter().filter(|(n, _)| *n <= bytes / PROBE_PART).copied().collect();
+            let prediction = of_windows(largest, bytes / PROBE_PART)
+                .and_then(|model| forecast(&model, direction, bytes))
+                .or_else(|| of_sizes(&smaller, window, direction, bytes));
+            all.extend(
+                prediction.zip(measured_ns).map(|(prediction, ns)| prediction.with_measured(ns)),
+            );
+        }
+        let estimate = estimate_bytes.and_then(|bytes| {
+            of_windows(largest, most)
+                .and_then(|model| forecast(&model, direction, bytes))
+                .or_else(|| of_sizes(&samples, window, direction, bytes))
+        });
+        all.extend(estimate.map(Forecast::unmeasured));
+    }
+    all
+}
+
+fn forecast(model: &FileModel, direction: Direction, bytes: u64) -> Option<Forecast> {
+    let estimate = model.estimate(bytes)?;
+    Some(Forecast {
+        quantity: quantity(direction),
+        bytes,
+        predicted_ns: estimate.ns,
+        range_ns: Some(estimate.range_ns),
+    })
+}
+
+/// Returns the observation of transfers by FTP, each from its command to its last reply.
+fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
+    let flow = |transfer: &&FileTransfer| Flow {
+        direction: transfer.direction,
+        bytes: transfer.bytes,
+        elapsed_ns: transfer.total_ns,
+        arrivals: transfer.arrivals.clone(),
+        counts: counts(transfer),
+        ..Flow::default()
+    };
+    let tcp = || seen.iter().map(|transfer| &transfer.tcp);
+    let mut observed = Observation {
+        transfers: seen.iter().map(flow).collect(),
+        path: Path {
+            min_rtt_ns: tcp().filter_map(|tcp| tcp.min_rtt_ns.or(tcp.rtt_ns)).min(),
+            mss_bytes: tcp().flat_map(|tcp| [tcp.rcv_mss, tcp.snd_mss]).flatten().max(),
+            ..Path::default()
+        },
+        ..Observation::default()
+    };
+    observed.steps.connect_ns = connect_ns;
+    observed
+}
+
+/// Minimum window of a kernel with window auto-tuning, in bytes: it starts with 64 KiB less
+/// overhead. A smaller window does not grow.
+const GROWING_WINDOW: u64 = 50_000;
+
+/// Returns TCP's counters of lost segments, and the window if it is small enough to limit longer
+/// transfers.
+fn counts(transfer: &FileTransfer) -> FlowCounts {
+    let tcp = &transfer.tcp;
+    let window_bytes = match transfer.direction {
+        Direction::Incoming => transfer.own_window_bytes,
+        Direction::Outgoing => transfer.peer_window_bytes.map(|[_, most]| most),
+    };
+    let retransmissions =
+        tcp.total_retrans.map(|all| all.saturating_sub(tcp.dsack_dups.unwrap_or(0)));
+    FlowCounts {
+        window_bytes: window_bytes.filter(|bytes| (1..GROWING_WINDOW).contains(bytes)),
+        retransmissions,
+        out_of_order_in: tcp.rcv_ooopack,
+        ..FlowCounts::default()
+    }
+}
+
+/// Returns the model derived from the complete windows within the first `most` bytes of a file.
+fn of_windows(file: &FileTransfer, most: u64) -> Option<FileModel> {
+    let window = window_bytes(file)?;
+    // Fewer than two windows would mean an incomplete one.
+    let wanted = window.saturating_mul(Some(most / window).filter(|count| *count >= 2)?);
+    let mut bytes = 0_u64;
+    let is_within = |arrival: &&records::verdict::Arrival| {
+        let is_before = bytes < wanted;
+        bytes = bytes.saturating_add(arrival.bytes);
+        is_before
+    };
+    let arrivals: Vec<_> = file.arrivals.iter().take_while(is_within).copied().collect();
+    FileModel::in_lock_step(&arrivals, window)
+}
+
+/// Returns the number of bytes after which a TFTP transfer waits for an answer.
+fn window_bytes(transfer: &FileTransfer) -> Option<u64> {
+    transfer.window_blocks?.checked_mul(transfer.block_bytes?).filter(|bytes| *bytes > 0)
+}
+
+/// Predicts a transfer from the smallest and the largest of `files`, which are `(bytes, ns)`.
+/// Returns `None` if all files are shorter than two windows: they do not show the wait for an
+/// answer, which a longer transfer has many times.
+fn of_sizes(
+    files: &[(u64, u64)],
+    window_bytes: Option<u64>,
+    direction: Direction,
+    bytes: u64,
+) -> Option<Forecast> {
+    let most = files.iter().map(|(bytes, _)| *bytes).max()?;
+    if most < window_bytes?.saturating_mul(2) {
+        return None;
+    }
+    let times = |bytes: u64| {
+        let same = files.iter().filter(|(other, _)| *other == bytes);
+        Some((bytes, median(&same.map(|(_, ns)| *ns).collect::<Vec<_>>())?))
+    };
+    let sizes = files.iter().map(|(bytes, _)| *bytes);
+    let model = Model::in_lock_step(times(sizes.min()?)?, times(most)?)?;
+    let predicted_ns = model.flow_ns(bytes);
+    Some(Forecast { quantity: quantity(direction), bytes, predicted_ns, range_ns: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::sizes;
+    use records::verdict::{Arrival, DataTcp};
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a file that arrives 60 ms after its command, 1 ms for each 1,000 bytes.
+    fn file(bytes: u64) -> FileTransfer {
+        let packet = |at: u64| Arrival { at_ns: (60 + at) * MS, bytes: 1_000 };
+        FileTransfer {
+            bytes,
+            total_ns: 60 * MS + bytes * 1_000,
+            arrivals: (1..=bytes / 1_000).map(packet).collect(),
+            tcp: DataTcp { min_rtt_ns: Some(2 * MS), rcv_mss: Some(1_000), ..DataTcp::default() },
+            ..FileTransfer::default()
+        }
+    }
+
+    #[test]
+    fn small_files_predict_the_large_ones_and_one_that_is_not_transferred() {
+        let seen = [1_000, 4_000, 10_000, 40_000, 160_000].map(file);
+        let predictions = of_ftp(&seen, None, Some(1_000_000));
+        let sizes: Vec<_> = predictions.iter().map(|one| (one.bytes, one.measured_ns)).collect();
+        let wanted = [(40_000, Some(100 * MS)), (160_000, Some(220 * MS)), (1_000_000, None)];
+        assert_eq!(sizes, wanted);
+        let off = predictions.iter().filter_map(Prediction::off_per_mille);
+        assert!(
+            off.clone().count() == 2 && off.into_iter().all(|off| off.abs() < 10),
+            "{predictions:?}"
+        );
+        assert!(predictions.iter().all(|one| one.range_ns.is_some()), "{predictions:?}");
+        assert!(
+            predictions.iter().filter_map(Prediction::is_in_range).all(|is_in| is_in),
+            "{predictions:?}"
+        );
+    }
+
+    #[test]
+    fn a_file_is_predicted_from_earlier_transfers_of_at_most_a_quarter_of_its_size() {
+        let seen = [file(100_000), file(160_000)];
+        assert_eq!(of_ftp(&seen, None, None), []);
+        let seen = [file(160_000), file(40_000)];
+        assert_eq!(of_ftp(&seen, None, None), []);
+        let seen = [file(40_000), file(160_000)];
+        assert_eq!(of_ftp(&seen, None, None).len(), 1);
+    }
+
+    #[test]
+    fn an_upload_is_predicted_from_its_acknowledgments() {
+        let sent = |bytes| FileTransfer { direction: Direction::Outgoing, ..file(bytes) };
+        let seen = [4_000, 16_000, 64_000, 256_000].map(sent);
+        let predictions = of_ftp(&seen, None, None);
+        assert_eq!(
+            predictions.iter().map(|one| one.quantity).collect::<Vec<_>>(),
+            [Quantity::Sent; 2]
+        );
+        let off = predictions.iter().filter_map(Prediction::off_per_mille);
+        assert!(off.into_iter().all(|off| off.abs() < 10), "{predictions:?}");
+    }
+
+    #[test]
+    fn files_that_fit_into_one_window_do_not_predict_lock_step_transfers() {
+        let files = [(1_024, 20 * MS), (4_096, 21 * MS)];
+        let of = |window| of_sizes(&files, Some(window), Direction::Outgoing, 16_384);
+        assert_eq!(of(16 * 1_428), None);
+        assert!(of(512).is_some());
+    }
+
+    #[test]
+    fn the_first_windows_of_a_file_predict_the_rest_of_it() {
+        // An answer is awaited after each window.
+        let window = |at: u64| Arrival { at_ns: 60 * MS + at * 5 * MS, bytes: 1_000 };
+        let transfer = FileTransfer {
+            bytes: 160_000,
+            total_ns: 60 * MS + 160 * 5 * MS,
+            window_blocks: Some(2),
+            block_bytes: Some(500),
+            arrivals: (1..=160).map(window).collect(),
+            ..FileTransfer::default()
+        };
+        let sample = Sample {
+            setup_ns: None,
+            command_at_ns: None,
+            first_byte_ns: None,
+            direction: sizes::Direction::Received,
+            bytes: 160_000,
+            total_ns: 860 * MS,
+            command_ns: None,
+            data_connect_ns: None,
+            data_tls_ns: None,
+            data_ns: None,
+            confirmation_ns: None,
+            cpu_ns: None,
+            is_partial: false,
+        };
+        let predictions = of_tftp(&[transfer], &[sample], None);
+        assert_eq!(predictions.iter().map(|one| one.predicted_ns).collect::<Vec<_>>(), [860 * MS]);
+    }
+}

@@ -1,0 +1,274 @@
+//! Measured logins: over Telnet, with or without TLS, and over a serial line.
+
+use super::arguments::Arguments;
+use super::interrupt::Interrupts;
+use super::login_session::{Findings, Login, MeasureSession, Plan};
+use super::outcome::{Failed, Measured};
+use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
+use super::progress::ProgressLine;
+use super::prompt::Prompts;
+use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
+use super::target::Line;
+use crate::carrier::{
+    self, EndedSession, EngineContext, NoAddress, Outcome, Route, Session, Target, Tls, Trust,
+};
+use crate::exit::Failure;
+use anyhow::Result;
+use os::clock::Calibration;
+use protocols::time::{Duration, Instant};
+use records::html::Section;
+use records::measures::AttemptOutcome;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::SystemTime;
+
+/// Location of a login.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Location<'a> {
+    /// Host; the flag selects TLS from the first byte.
+    Host(&'a Target, bool),
+    /// Remote end of a serial line.
+    Line(&'a Line),
+}
+
+/// Measures logins at one location.
+pub(super) struct Logins<'a> {
+    pub(super) location: Location<'a>,
+    /// Target as displayed.
+    pub(super) name: String,
+    pub(super) arguments: &'a Arguments,
+    pub(super) interrupts: &'a Interrupts,
+    pub(super) login: Option<Login>,
+}
+
+/// A session that has ended.
+struct Ended<S> {
+    session: S,
+    outcome: Outcome,
+    address: Option<SocketAddr>,
+    resolve: Option<Duration>,
+    connecting_at: Option<Instant>,
+    tls: Option<Duration>,
+    /// Reason why the connection did not open; `None` if it opened.
+    not_opened: Option<Failed>,
+}
+
+impl Logins<'_> {
+    /// Measures one complete login.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the operating system refuses a resource. The inner error is the reason
+    /// why nothing could be measured.
+    pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
+        let started_at = SystemTime::now();
+        let calibration = Calibration::start();
+        let plan = self.plan();
+        let interrupt = Some(self.interrupts.descriptor()?);
+        let progress = ProgressLine::on_stderr();
+        let session = match self.location {
+            Location::Host(..) => MeasureSession::new(plan, interrupt, progress),
+            Location::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
+        };
+        let mut context = EngineContext::new(true)?;
+        let ended = match self.run_session(session, &mut context)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let findings = ended.session.into_findings(ended.outcome);
+        if findings.opened_at.is_none() {
+            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+        }
+        let mut circumstances = Circumstances {
+            target: self.name.clone(),
+            address: ended.address,
+            carrier: self.carrier(),
+            started_at,
+            resolve: ended.resolve,
+            connecting_at: ended.connecting_at,
+            tls: ended.tls,
+            tick: calibration.finish(),
+            refutation: None,
+        };
+        circumstances.check_line_rate(&findings);
+        let accuracy = match self.arguments.pattern && !self.interrupts.is_interrupted() {
+            true => self.run_probe(self.probe_parameters(self.arguments.keys.into()))?.ok(),
+            false => None,
+        };
+        Ok(Ok(measured(findings, &circumstances, accuracy.and_then(|probed| probed.accuracy))))
+    }
+
+    /// Determines whether the login is usable, and returns the time until it was usable, ns.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Logins::measure`].
+    pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
+        let began = std::time::Instant::now();
+        // On a serial line an echo is the only sign of a remote host.
+        let keys = if matches!(self.location, Location::Line(_)) { 1 } else { 0 };
+        Ok(self.run_probe(self.probe_parameters(keys))?.map(|probed| {
+            let waited = probed.usable_at.zip(probed.since).map(|(at, since)| at - since);
+            waited.map_or_else(|| nanos(began.elapsed()), nanos)
+        }))
+    }
+
+    fn probe_parameters(&self, keys: u64) -> ProbeParameters {
+        ProbeParameters { keys, timeout: self.timeout(), prompts: self.prompts() }
+    }
+
+    /// Runs a short session and returns its result.
+    fn run_probe(&self, parameters: ProbeParameters) -> Result<Result<ProbeResult, Failed>> {
+        let interrupt = Some(self.interrupts.descriptor()?);
+        let probe = match self.location {
+            Location::Host(..) => LoginProbe::new(parameters, interrupt),
+            Location::Line(_) => LoginProbe::on_line(parameters, interrupt),
+        };
+        let mut context = EngineContext::new(false)?;
+        let ended = match self.run_session(probe, &mut context)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let mut probed = ended.session.into_result();
+        if probed.is_interrupted {
+            return Ok(Err(Failed::interrupted()));
+        }
+        if probed.since.is_none() {
+            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+        }
+        if let Some(reason) = unusable_reason(&probed, ended.outcome) {
+            return Ok(Err(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, reason)));
+        }
+        // The user's wait starts with the lookup of the name.
+        if let Some(connecting_at) = ended.connecting_at {
+            let resolve = ended.resolve.unwrap_or_default();
+            let began = (connecting_at - Instant::ZERO).saturating_sub(resolve);
+            probed.since = Some(Instant::ZERO + began);
+        }
+        Ok(Ok(probed))
+    }
+
+    /// Runs a session over the carrier of the location.
+    fn run_session<S: Session>(
+        &self,
+        session: S,
+        context: &mut EngineContext,
+    ) -> Result<Result<Ended<S>, Failed>> {
+        let (target, is_in_tls) = match self.location {
+            Location::Host(target, is_in_tls) => (target, is_in_tls),
+            Location::Line(line) => {
+                let ended =
+                    carrier::run_on_serial_line(session, &line.device, line.settings, context)?;
+                let EndedSession { session, outcome, .. } = ended;
+                return Ok(Ok(Ended {
+                    session,
+                    outcome,
+                    address: None,
+                    resolve: None,
+                    connecting_at: None,
+                    tls: None,
+                    not_opened: None,
+                }));
+            }
+        };
+        let interrupt = self.interrupts.descriptor()?;
+        let family = self.arguments.family;
+        let via = &self.arguments.via;
+        let lookup_began_at = context.clock.now();
+        let addresses = match carrier::addresses(target, family, via, Some(interrupt.as_fd()))? {
+            Ok(addresses) => addresses,
+            Err(NoAddress::Interrupted) => return Ok(Err(Failed::interrupted())),
+            Err(reason) => {
+                let reason = reason.to_string();
+                return Ok(Err(Failed::new(
+                    AttemptOutcome::NoAddress,
+                    Failure::RemoteHost,
+                    &reason,
+                )));
+            }
+        };
+        let connecting_at = context.clock.now();
+        let resolve = Some(connecting_at - lookup_began_at);
+        let timeout = self.timeout();
+        let session = match is_in_tls {
+            false => Tls::on_request(session, None, timeout),
+            true => {
+                let ca = self.arguments.ca.as_deref();
+                Tls::from_start(session, Trust::new(&target.host, target.port, ca)?, timeout)
+            }
+        };
+        let EndedSession { session: Tls { session, refusal, handshake, .. }, outcome, address } =
+            carrier::run(session, via, &addresses, timeout, context)?;
+        let others = addresses.len().saturating_sub(1);
+        let not_opened = match refusal {
+            Some(refusal) => {
+                let reason = refusal.to_string();
+                Some(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, &reason))
+            }
+            None => outcome.failure(false, address, others, self.arguments.timeout).map(|reason| {
+                Failed::new(AttemptOutcome::NoConnection, Failure::RemoteHost, &reason)
+            }),
+        };
+        let address = Some(address);
+        let connecting_at = Some(connecting_at);
+        let tls = handshake;
+        Ok(Ok(Ended { session, outcome, address, resolve, connecting_at, tls, not_opened }))
+    }
+
+    fn carrier(&self) -> Carrier {
+        match self.location {
+            Location::Host(..) => Carrier::Network(self.via().clone()),
+            Location::Line(line) => Carrier::Line(line.clone()),
+        }
+    }
+
+    fn via(&self) -> &Route {
+        &self.arguments.via
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.arguments.timeout)
+    }
+
+    fn prompts(&self) -> Prompts {
+        let prompt = self.arguments.prompt.as_deref();
+        prompt.map_or_else(Prompts::default, Prompts::ending_in)
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            keys: usize::try_from(self.arguments.keys).unwrap_or(usize::MAX),
+            login: self.login.clone(),
+            prompts: self.prompts(),
+            command: self.arguments.command.clone(),
+            initial_commands: Vec::new(),
+            timeout: self.timeout(),
+            cpu_time: os::clock::process_cpu_time,
+            run_queue_wait: os::schedule::thread_run_queue_wait,
+        }
+    }
+}
+
+fn measured(
+    findings: Findings,
+    circumstances: &Circumstances,
+    accuracy: Option<records::accuracy::Accuracy>,
+) -> Measured {
+    let record = measurement(&findings, circumstances);
+    let phases = &record.phases;
+    // A missing prompt is not an answer.
+    let steps = [phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.negotiation_ns];
+    let before = steps.into_iter().flatten().fold(0, u64::saturating_add);
+    let response_ns = match (phases.login_prompt_ns, &record.echo) {
+        (Some(prompt_ns), _) if record.address.is_some() => Some(before.saturating_add(prompt_ns)),
+        // Without a prompt, an echo is the first sign of a remote host.
+        (_, Some(echo)) => echo.times_ns.first().map(|first| before.saturating_add(*first)),
+        _ => None,
+    };
+    let has_measured = record.echo.is_some() || record.screenful.is_some();
+    let picture = waterfall(&findings, circumstances.rates()).map(Section::Waterfall);
+    let sections = picture.into_iter().collect();
+    let is_incomplete = findings.is_refused || findings.is_cut_off || findings.unfinished.is_some();
+    let notes = findings.notes;
+    Measured { record, notes, sections, accuracy, response_ns, has_measured, is_incomplete }
+}

@@ -1,0 +1,727 @@
+//! A measured login: the session without a keyboard that performs the measurement.
+//!
+//! ```text
+//! connect ─► prompt ─► name, password ─► commands ─► echo ─► short outputs ─► screenful
+//!                      (only --user)     (a shell)           (a shell)
+//!         ─► screenful with delayed acknowledgments ─► command responses
+//!         ─► keys during an output ─► keys during longer outputs ─► over
+//!            (a shell, all four)
+//! ```
+//!
+//! Each part is a small state machine that processes the console whenever data has arrived or its
+//! deadline has passed, and returns its next deadline. If a part fails, this is noted and the next
+//! part runs, so that the report contains everything that could be measured. Return is pressed only
+//! when a shell waits for a command, or when a user name and a password were given.
+
+use super::command_response::{CommandResponses, ResponseTimes};
+use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad, PACED_KEYS, PacedKeys};
+use super::console::{Console, Waits, Watch};
+use super::echo::{Echo, Keystroke, Progress};
+use super::long_output::{LongOutputs, SustainedEcho};
+use super::progress::ProgressLine;
+use super::prompt::{Prompt, Prompts, Wait};
+use super::record::nanos;
+use super::screen_output::{
+    OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
+};
+use super::short_output::ShortOutputs;
+use super::timestamps::Spent;
+use crate::carrier::{AckPolicy, CarrierStatus, Outcome, Session};
+use anyhow::Result;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::meter::Counter;
+use protocols::time::{Duration, Instant};
+use records::verdict::Unfinished;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// Initial silence after which keys are typed on a serial line, whose prompt may have been printed
+/// long ago.
+const LINE_GREETING: Duration = Duration::from_secs(1);
+
+/// Parameters of the session.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    /// Number of echoes to measure.
+    pub(crate) keys: usize,
+    /// Credentials for a login prompt.
+    pub(crate) login: Option<Login>,
+    /// Endings of a shell's prompt.
+    pub(crate) prompts: Prompts,
+    /// User-defined command for the screenful, instead of the default one.
+    pub(crate) command: Option<String>,
+    /// Commands whose output is requested before the measurement.
+    pub(crate) initial_commands: Vec<String>,
+    /// Time limit without any data.
+    pub(crate) timeout: Duration,
+    /// Reads the CPU time of this process.
+    pub(crate) cpu_time: fn() -> Duration,
+    /// Reads the time that the threads of this process have waited for a CPU.
+    pub(crate) run_queue_wait: fn() -> Option<Duration>,
+}
+
+/// User name and password.
+#[derive(Clone)]
+pub(crate) struct Login {
+    /// User name.
+    pub(crate) user: String,
+    /// Password, if there is one.
+    pub(crate) password: Option<String>,
+}
+
+/// Results of the session.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Time at which the connection opened.
+    pub(crate) opened_at: Option<Instant>,
+    /// Time of the first data from the remote host.
+    pub(crate) first_data_at: Option<Instant>,
+    /// Time at which the negotiation was complete.
+    pub(crate) negotiated_at: Option<Instant>,
+    /// First prompt, and the time of its last character.
+    pub(crate) prompt: Option<(Prompt, Instant)>,
+    /// Whether no data had arrived before the time in `prompt`, which is then only the timeout of
+    /// this side.
+    pub(crate) is_silent: bool,
+    /// Commands with their output.
+    pub(crate) initial_commands: Vec<(String, Vec<u8>)>,
+    /// Timed keystrokes with their echoes.
+    pub(crate) keystrokes: Vec<Keystroke>,
+    /// Echo times of the keys that erased the timed characters.
+    pub(crate) erasures: Vec<Duration>,
+    /// Empty intervals between two stamps.
+    pub(crate) empty: Vec<Spent>,
+    /// CPU time per key.
+    pub(crate) cpu_per_key: Option<Duration>,
+    /// Short outputs before the screenful.
+    pub(crate) short_outputs: Vec<Watch>,
+    /// Screenful, and whether a command produced it.
+    pub(crate) screenful: Option<(ReceivedOutput, bool)>,
+    /// Echo times of keys typed at a steady pace.
+    pub(crate) paced_echoes: Vec<Duration>,
+    /// A screenful with delayed acknowledgments, as in most programs.
+    pub(crate) screenful_delayed_ack: Option<ReceivedOutput>,
+    /// Short answers with immediate and with delayed acknowledgments.
+    pub(crate) response_times: ResponseTimes,
+    /// A long output, and the echo times of keys typed during it.
+    pub(crate) under_load: Option<EchoUnderLoad>,
+    /// Longer outputs after the output in `under_load`.
+    pub(crate) sustained: Option<SustainedEcho>,
+    /// Whether the remote host refused the login.
+    pub(crate) is_refused: bool,
+    /// Whether the remote host ended the session or stopped answering before all was measured.
+    pub(crate) is_cut_off: bool,
+    /// Incomplete output.
+    pub(crate) unfinished: Option<Unfinished>,
+    /// Time from the last answer to a login prompt until the shell's prompt.
+    pub(crate) login: Option<Duration>,
+    /// Time that this process waited for a CPU from the connection to the first key.
+    pub(crate) login_wait: Option<Duration>,
+    /// Status of the carrier before and after the echoes.
+    pub(crate) status_of_echoes: [Option<CarrierStatus>; 2],
+    /// Status of the carrier before and after the screenful.
+    pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
+    /// Status of the carrier before the long output.
+    pub(crate) status_before: Option<CarrierStatus>,
+    /// Status of the carrier after the longest output.
+    pub(crate) status_sustained: Option<CarrierStatus>,
+    /// Latest status of the carrier, not counting the status after the longest output.
+    pub(crate) status: Option<CarrierStatus>,
+    /// Incomplete parts of the measurement, each a sentence without a full stop.
+    pub(crate) notes: Vec<String>,
+}
+
+enum Stage {
+    Opening,
+    FirstPrompt(Wait),
+    LoggingIn { wait: Wait, has_sent_password: bool, since: Instant },
+    InitialCommand { name: String, request: OutputRequest },
+    Echo { echo: Box<Echo>, cpu_before: Duration },
+    PacedKeys(PacedKeys),
+    ShortOutputs(ShortOutputs),
+    Screenful { request: OutputRequest, is_command: bool },
+    DelayedAckScreenful(OutputRequest),
+    CommandResponses(CommandResponses),
+    KeysUnderLoad(Box<KeysUnderLoad>),
+    LongOutputs(Box<LongOutputs>),
+    Over,
+}
+
+/// The session that measures.
+pub(crate) struct MeasureSession {
+    console: Console,
+    plan: Plan,
+    /// Time limit for the first output.
+    greeting: Duration,
+    stage: Stage,
+    is_in_shell: bool,
+    /// Key that erases a character, if known.
+    eraser: Option<u8>,
+    has_outstanding_answers: bool,
+    wants_status: bool,
+    deadline: Option<Instant>,
+    /// Wait times of this process when the connection was established.
+    waited_before: Waits,
+    interrupts: Option<UnixStream>,
+    progress: ProgressLine,
+    findings: Findings,
+}
+
+impl MeasureSession {
+    /// Creates a session that ends early when `interrupts` is readable.
+    pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
+        let mut console = Console::new();
+        console.account_run_queue(plan.run_queue_wait);
+        Self {
+            console,
+            greeting: plan.timeout,
+            plan,
+            stage: Stage::Opening,
+            is_in_shell: false,
+            eraser: None,
+            has_outstanding_answers: true,
+            wants_status: false,
+            deadline: None,
+            waited_before: Waits::default(),
+            interrupts,
+            progress,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Creates a session over a serial line, which has no Telnet and sends nothing by itself.
+    pub(crate) fn on_line(
+        plan: Plan,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let mut console = Console::on_line();
+        console.account_run_queue(plan.run_queue_wait);
+        let session = Self::new(plan, interrupts, progress);
+        Self { console, greeting: LINE_GREETING, ..session }
+    }
+
+    /// Ends the session after its connection ended with `outcome`, and returns the findings.
+    pub(crate) fn into_findings(mut self, outcome: Outcome) -> Findings {
+        if !matches!(self.stage, Stage::Opening | Stage::Over) {
+            self.findings.is_cut_off = !matches!(outcome, Outcome::Closed | Outcome::LocalClosed);
+            match outcome {
+                Outcome::Reset | Outcome::Refused => {
+                    self.note("the remote host reset the connection");
+                }
+                Outcome::TimedOut => self.note("the remote host no longer answers"),
+                Outcome::Unreachable => self.note("there is no route to the remote host any more"),
+                Outcome::Closed | Outcome::LocalClosed => {}
+            }
+        }
+        self.store_echoes();
+        self.progress.clear();
+        self.findings
+    }
+
+    /// Runs the current stage and the following stages as far as possible.
+    fn poll(&mut self, cx: &mut Cx<'_>) {
+        self.deadline = loop {
+            match self.step(cx) {
+                Ok(()) => {}
+                Err(until) => break until,
+            }
+        };
+    }
+
+    /// Runs one step of the current stage.
+    ///
+    /// # Errors
+    ///
+    /// Returns the time of the next call if the stage has to wait.
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Option<Instant>> {
+        match &mut self.stage {
+            Stage::Opening | Stage::Over => return Err(None),
+            Stage::FirstPrompt(wait) => {
+                let (prompt, at) = wait.poll(&self.console, &self.plan.prompts, cx.now)?;
+                self.findings.prompt = Some((prompt, at));
+                self.findings.is_silent = self.console.data_at().is_none();
+                self.on_prompt(prompt, false, cx);
+            }
+            Stage::LoggingIn { wait, has_sent_password, since } => {
+                let (prompt, at) = wait.poll(&self.console, &self.plan.prompts, cx.now)?;
+                let has_sent_password = *has_sent_password;
+                let duration = at - *since;
+                self.findings.login = (prompt == Prompt::Shell).then_some(duration);
+                self.on_prompt(prompt, has_sent_password, cx);
+            }
+            Stage::InitialCommand { name, request } => {
+                let received = request.poll(&self.plan.prompts, &mut self.console, cx)?;
+                let name = std::mem::take(name);
+                self.findings.initial_commands.push((name, received.output));
+                self.begin_initial_command(cx);
+            }
+            Stage::Echo { echo, .. } => match echo.poll(&mut self.console, cx) {
+                Progress::Until(until) => return Err(Some(until)),
+                Progress::Done => {
+                    let erasers = echo.erasers(PACED_KEYS);
+                    self.on_echoed(erasers, cx);
+                }
+                Progress::Stopped(reason) => self.stop_echoing(reason, false),
+                Progress::Silent => self.stop_echoing("the remote host stopped echoing", true),
+            },
+            Stage::PacedKeys(paced_keys) => {
+                self.findings.paced_echoes = paced_keys.poll(&mut self.console, cx)?;
+                self.begin_short_outputs(cx);
+            }
+            Stage::ShortOutputs(outputs) => {
+                let (received, stalled) =
+                    outputs.poll(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.short_outputs = received;
+                self.on_short_outputs(stalled.as_ref(), cx);
+            }
+            Stage::Screenful { request, is_command } => {
+                let received = request.poll(&self.plan.prompts, &mut self.console, cx)?;
+                let is_command = *is_command;
+                self.on_screenful(received, is_command, cx);
+            }
+            Stage::DelayedAckScreenful(request) => {
+                let received = request.poll(&self.plan.prompts, &mut self.console, cx)?;
+                self.on_delayed_ack_screenful(received, cx);
+            }
+            Stage::CommandResponses(responses) => {
+                let times = responses.poll(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.response_times = times;
+                self.begin_load(cx);
+            }
+            Stage::KeysUnderLoad(load) => {
+                let under_load = load.poll(&self.plan.prompts, &mut self.console, cx)?;
+                self.on_echo_under_load(under_load, cx);
+            }
+            Stage::LongOutputs(outputs) => {
+                let sustained = outputs.poll(&self.plan.prompts, &mut self.console, cx)?;
+                self.findings.sustained = sustained;
+                self.end();
+            }
+        }
+        Ok(())
+    }
+
+    fn on_prompt(&mut self, prompt: Prompt, has_sent_password: bool, cx: &mut Cx<'_>) {
+        let is_first = matches!(self.stage, Stage::FirstPrompt(_));
+        let login = self.plan.login.clone();
+        match (prompt, login) {
+            (Prompt::Shell, _) => {
+                self.is_in_shell = true;
+                return self.begin_initial_command(cx);
+            }
+            (Prompt::Login, Some(login)) if is_first => {
+                return self.answer(&login.user, false, cx);
+            }
+            (Prompt::Password, Some(Login { password: Some(password), .. }))
+                if !has_sent_password =>
+            {
+                return self.answer(&password, true, cx);
+            }
+            (Prompt::Password, Some(Login { password: None, .. })) => {
+                self.note("the remote host asks for a password: use --password-file");
+            }
+            (Prompt::Login | Prompt::Password, Some(_)) => {
+                self.findings.is_refused = true;
+                self.note("the login was refused");
+                // Keys typed at this prompt would be taken for a user name.
+                return self.end();
+            }
+            (Prompt::Silence, Some(_)) => {
+                self.note("no shell prompt was recognized: specify its ending with --prompt");
+            }
+            (_, None) => {}
+        }
+        self.begin_echo(cx);
+    }
+
+    fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
+        self.console.type_keys(format!("{text}\r").as_bytes(), cx);
+        let wait = Wait::for_known(cx.now, self.plan.timeout);
+        self.stage = Stage::LoggingIn { wait, has_sent_password: is_password, since: cx.now };
+        self.progress.show("logging in");
+    }
+
+    fn begin_initial_command(&mut self, cx: &mut Cx<'_>) {
+        let Some(name) =
+            self.plan.initial_commands.get(self.findings.initial_commands.len()).cloned()
+        else {
+            return self.begin_echo(cx);
+        };
+        self.progress.show(&name);
+        let source = OutputSource::Command { text: name.clone(), cells: None };
+        let request = OutputRequest::begin(source, self.plan.timeout, &mut self.console, cx);
+        self.stage = Stage::InitialCommand { name, request };
+    }
+
+    fn begin_echo(&mut self, cx: &mut Cx<'_>) {
+        let echo = Echo::new(self.plan.keys, self.plan.timeout, cx.now);
+        let cpu_before = (self.plan.cpu_time)();
+        // The steps of a login also wait for answers of this program, so the whole wait counts.
+        self.findings.login_wait = self.console.waits().run_queue_since(&self.waited_before);
+        self.wants_status = true;
+        self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
+    }
+
+    /// Continues from the echoes to keys at a steady pace, if `erasers` are available.
+    fn on_echoed(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
+        self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
+        self.store_echoes();
+        match erasers {
+            Some(erasers) => {
+                self.wants_status = true;
+                self.stage = Stage::PacedKeys(PacedKeys::begin(erasers, &mut self.console, cx));
+            }
+            None => self.begin_short_outputs(cx),
+        }
+    }
+
+    /// Stores the echo measurements made so far.
+    fn store_echoes(&mut self) {
+        let Stage::Echo { echo, cpu_before } = &mut self.stage else { return };
+        let cpu = (self.plan.cpu_time)().saturating_sub(*cpu_before);
+        let typed_keys = u32::try_from(echo.typed_keys).unwrap_or(u32::MAX);
+        self.findings.cpu_per_key = cpu.checked_div(typed_keys);
+        self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
+        self.findings.erasures = std::mem::take(&mut echo.erasures);
+        self.findings.empty = std::mem::take(&mut echo.empty);
+    }
+
+    /// Starts the short outputs, from which the default screenful is predicted.
+    fn begin_short_outputs(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_in_shell || self.plan.command.is_some() {
+            return self.begin_screenful(cx);
+        }
+        self.progress.show("short outputs");
+        let short_outputs = ShortOutputs::begin(self.plan.timeout, &mut self.console, cx);
+        self.stage = Stage::ShortOutputs(short_outputs);
+    }
+
+    fn on_short_outputs(&mut self, stalled: Option<&Watch>, cx: &mut Cx<'_>) {
+        match stalled {
+            None => self.begin_screenful(cx),
+            Some(watch) => self.on_stalled(watch),
+        }
+    }
+
+    fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
+        if self.asks_for_user() {
+            self.note("a screenful needs a login: use --user");
+            return self.end();
+        }
+        self.wants_status = true;
+        self.progress.show("screenful");
+        let source = match (self.is_in_shell, self.plan.command.clone()) {
+            (true, None) => OutputSource::Command {
+                text: SCREENFUL_COMMAND.to_owned(),
+                cells: Some(SCREENFUL_CELLS),
+            },
+            (true, Some(text)) => OutputSource::Command { text, cells: None },
+            (false, _) => OutputSource::Typed,
+        };
+        let is_command = source != OutputSource::Typed;
+        let request = OutputRequest::begin(source, self.plan.timeout, &mut self.console, cx);
+        self.stage = Stage::Screenful { request, is_command };
+    }
+
+    /// Returns whether the remote host waits for a user name or a password, so that many typed keys
+    /// would be taken for one.
+    fn asks_for_user(&self) -> bool {
+        let prompt = self.findings.prompt.map(|(prompt, _)| prompt);
+        !self.is_in_shell && matches!(prompt, Some(Prompt::Login | Prompt::Password))
+    }
+
+    fn on_screenful(&mut self, received: ReceivedOutput, is_command: bool, cx: &mut Cx<'_>) {
+        let is_complete = received.is_complete;
+        if received.is_stalled && is_command {
+            self.on_stalled(&received.watch);
+        } else if !is_complete {
+            let cells = received.watch.cells;
+            self.findings.notes.push(format!("only {cells} cells of the screenful were received"));
+        }
+        // An incomplete screenful is not reported.
+        if is_complete && received.watch.first.is_some() {
+            self.findings.screenful = Some((received, is_command));
+        }
+        // A user-defined command may have side effects, so it runs only once.
+        if !is_complete || !is_command || self.plan.command.is_some() {
+            return self.end();
+        }
+        // The echo of Return is sent separately from the screen only if the command starts with a
+        // short delay.
+        let text = format!("env true; {SCREENFUL_COMMAND}");
+        let source = OutputSource::Command { text, cells: Some(SCREENFUL_CELLS) };
+        let request = OutputRequest::begin(source, self.plan.timeout, &mut self.console, cx);
+        self.stage = Stage::DelayedAckScreenful(request);
+        self.wants_status = true;
+    }
+
+    /// Ends the session when no more keys can be measured: the characters left on the line would be
+    /// sent to the shell with the next command.
+    fn stop_echoing(&mut self, reason: &str, is_silent: bool) {
+        self.note(reason);
+        self.store_echoes();
+        let silent = Unfinished {
+            is_echo: true,
+            expected_bytes: 1,
+            received_bytes: 0,
+            largest_complete_bytes: 1,
+            waited_ns: nanos(self.plan.timeout),
+            is_acknowledged: None,
+        };
+        self.findings.unfinished = is_silent.then_some(silent);
+        self.wants_status = true;
+        self.stage = Stage::Over;
+    }
+
+    /// Ends the session after incomplete output: further output would not arrive either.
+    fn on_stalled(&mut self, watch: &Watch) {
+        let Watch { cells, wanted_cells, .. } = watch;
+        self.findings
+            .notes
+            .push(format!("only {cells} of {wanted_cells} characters of output were received"));
+        let complete_bytes = self.findings.short_outputs.iter().map(|output| output.bytes).max();
+        self.findings.unfinished = Some(Unfinished {
+            is_echo: false,
+            expected_bytes: *wanted_cells,
+            received_bytes: watch.bytes,
+            largest_complete_bytes: complete_bytes.unwrap_or(0),
+            waited_ns: nanos(self.plan.timeout),
+            is_acknowledged: None,
+        });
+        self.end();
+    }
+
+    fn on_delayed_ack_screenful(&mut self, received: ReceivedOutput, cx: &mut Cx<'_>) {
+        if received.is_stalled {
+            return self.on_stalled(&received.watch);
+        }
+        if !received.is_complete {
+            return self.end();
+        }
+        self.findings.screenful_delayed_ack = Some(received);
+        self.stage = Stage::CommandResponses(CommandResponses::begin(
+            self.plan.timeout,
+            &mut self.console,
+            cx,
+        ));
+    }
+
+    fn begin_load(&mut self, cx: &mut Cx<'_>) {
+        // The faster of the two screens was not delayed and gives the better estimate.
+        let first = self.findings.screenful.as_ref().map(|(received, _)| received);
+        let last_at =
+            |received: &ReceivedOutput| received.watch.arrivals.last().map(|last| last.at_ns);
+        let both = first.into_iter().chain(&self.findings.screenful_delayed_ack);
+        let screenful = both.filter_map(last_at).min().map(Duration::from_nanos);
+        let timeout = self.plan.timeout;
+        let console = &mut self.console;
+        match screenful.and_then(|screenful| KeysUnderLoad::begin(screenful, timeout, console, cx))
+        {
+            Some(load) => {
+                self.wants_status = true;
+                self.progress.show("echo during other output");
+                self.stage = Stage::KeysUnderLoad(Box::new(load));
+            }
+            None => self.end(),
+        }
+    }
+
+    fn on_echo_under_load(&mut self, under_load: EchoUnderLoad, cx: &mut Cx<'_>) {
+        let timeout = self.plan.timeout;
+        let long_outputs =
+            self.eraser.and_then(|eraser| LongOutputs::after(&under_load, eraser, timeout, cx));
+        let is_complete = under_load.received.is_complete;
+        self.findings.under_load = Some(under_load).filter(|_| is_complete);
+        match long_outputs.filter(|_| is_complete) {
+            Some(long_outputs) => {
+                self.wants_status = true;
+                self.stage = Stage::LongOutputs(Box::new(long_outputs));
+            }
+            None => self.end(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.wants_status = true;
+        self.stage = Stage::Over;
+    }
+
+    fn note(&mut self, sentence: &str) {
+        self.findings.notes.push(sentence.to_owned());
+    }
+
+    /// Records the time of the initial negotiation: everything before the first data, and the
+    /// answers that are outstanding then. Some hosts leave a few requests unanswered.
+    fn on_negotiation(&mut self, now: Instant) {
+        let has_prompt = self.findings.prompt.is_some();
+        let is_initial = self.console.data_at().is_none() || self.has_outstanding_answers;
+        if is_initial && !has_prompt {
+            self.findings.negotiated_at = Some(now);
+        }
+        self.has_outstanding_answers = !self.console.negotiation_is_quiet();
+    }
+
+    fn is_timing(&self) -> bool {
+        match &self.stage {
+            Stage::Echo { echo, .. } => echo.is_timing(),
+            Stage::PacedKeys(_)
+            | Stage::ShortOutputs(_)
+            | Stage::Screenful { .. }
+            | Stage::DelayedAckScreenful(_)
+            | Stage::CommandResponses(_)
+            | Stage::KeysUnderLoad(_)
+            | Stage::LongOutputs(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Stream for MeasureSession {
+    fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.findings.opened_at = Some(cx.now);
+        self.waited_before = self.console.waits();
+        self.console.start(cx);
+        let timeout = self.greeting.min(self.plan.timeout);
+        self.stage = Stage::FirstPrompt(Wait::new(cx.now, timeout));
+        self.progress.show("waiting for a prompt");
+        self.poll(cx);
+    }
+
+    fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        self.findings.first_data_at.get_or_insert(cx.now);
+        let negotiations_before = cx.meter.counted(Counter::TelnetNegotiationsIn);
+        self.console.receive(data, cx);
+        if cx.meter.counted(Counter::TelnetNegotiationsIn) > negotiations_before {
+            self.on_negotiation(cx.now);
+        }
+        self.poll(cx);
+    }
+
+    fn urgent(&mut self, is_ahead: bool) {
+        self.console.urgent(is_ahead);
+    }
+
+    fn output(&self) -> &[u8] {
+        self.console.output()
+    }
+
+    fn urgent_mark(&self) -> Option<usize> {
+        self.console.urgent_mark()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.console.sent(count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
+        if !matches!(self.stage, Stage::Over) {
+            self.findings.is_cut_off = true;
+            self.note("the remote host closed the connection");
+        }
+        self.store_echoes();
+        self.stage = Stage::Over;
+    }
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        self.poll(cx);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl Session for MeasureSession {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.interrupts.iter().map(AsFd::as_fd).collect()
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        self.note("interrupted");
+        self.store_echoes();
+        self.wants_status = false;
+        self.stage = Stage::Over;
+        Ok(())
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        if !self.is_timing() {
+            if let Stage::Echo { echo, .. } = &self.stage {
+                let done = echo.keystrokes.len();
+                self.progress.show_count("echo", done, self.plan.keys);
+            }
+            self.progress.paint();
+        }
+        Ok(())
+    }
+
+    fn wants_receive_delays(&self) -> bool {
+        true
+    }
+
+    fn take_receive_delay(&mut self, delay: Duration) {
+        self.console.take_receive_delay(delay);
+    }
+
+    fn output_written(&mut self, cx: &mut Cx<'_>) {
+        if let Stage::Echo { echo, .. } = &mut self.stage {
+            echo.output_written(&self.console, cx);
+        }
+    }
+
+    fn take_status(&mut self, status: &CarrierStatus) {
+        let load = match &mut self.stage {
+            Stage::KeysUnderLoad(load) => Some(&mut **load),
+            Stage::LongOutputs(outputs) => outputs.load_mut(),
+            _ => None,
+        };
+        load.into_iter().for_each(|load| load.take_status(status));
+        if !std::mem::take(&mut self.wants_status) {
+            return;
+        }
+        let [before_echoes, after_echoes] = &mut self.findings.status_of_echoes;
+        let [before, after] = &mut self.findings.status_of_screenful;
+        match self.stage {
+            Stage::Echo { .. } => *before_echoes = Some(status.clone()),
+            Stage::PacedKeys(_) | Stage::ShortOutputs(_) => *after_echoes = Some(status.clone()),
+            Stage::Screenful { .. } => *before = Some(status.clone()),
+            Stage::DelayedAckScreenful(_) => *after = Some(status.clone()),
+            Stage::KeysUnderLoad(_) => self.findings.status_before = Some(status.clone()),
+            // The verdict is about output that ended before this status.
+            Stage::Over if self.findings.sustained.is_some() => {
+                self.findings.status_sustained = Some(status.clone());
+                return;
+            }
+            _ => {}
+        }
+        self.findings.status = Some(status.clone());
+    }
+
+    fn ack_policy(&self) -> AckPolicy {
+        match &self.stage {
+            Stage::DelayedAckScreenful(_) => AckPolicy::Delayed,
+            Stage::CommandResponses(responses) if responses.is_delayed_ack() => AckPolicy::Delayed,
+            Stage::CommandResponses(_) => AckPolicy::Immediate,
+            _ => AckPolicy::Awaited,
+        }
+    }
+
+    fn wants_status(&self) -> bool {
+        let is_polled = match &self.stage {
+            Stage::KeysUnderLoad(load) => load.wants_status(),
+            Stage::LongOutputs(outputs) => outputs.load().is_some_and(KeysUnderLoad::wants_status),
+            _ => false,
+        };
+        self.wants_status || is_polled
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over) && !self.wants_status
+    }
+}

@@ -1,0 +1,213 @@
+//! Stamps of the meter, and the time between two of them.
+//!
+//! A timestamp from another clock outside the engines would show when this program read the clock,
+//! not where the time went. A keystroke is therefore stamped with the clock of the meter: the
+//! values of all accounts of the meter at a moment. The time between two stamps is exactly the sum
+//! of the increases of the accounts. Time that is charged to no layer of plumb is waiting: for the
+//! remote host, the network or a CPU.
+
+use super::record::nanos;
+use os::clock::TickRate;
+use protocols::Cx;
+use protocols::meter::{Account, Quantity, Work};
+use protocols::time::Duration;
+use records::measurement::EchoSample;
+use records::{Layer, LayerTime};
+
+/// All accounts of the meter at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    accounts: [u64; Account::COUNT],
+    line_bytes: u64,
+    data_segments: u64,
+}
+
+impl Stamp {
+    /// Creates a stamp of the current moment.
+    pub(crate) fn now(cx: &mut Cx<'_>) -> Self {
+        cx.meter.settle();
+        Self {
+            accounts: cx.meter.accounts(),
+            line_bytes: cx.meter.units(Work::LineByte),
+            data_segments: cx.meter.distribution(Quantity::SegmentBytesIn).count(),
+        }
+    }
+
+    /// Returns the time since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Spent {
+        let mut ticks = self.accounts;
+        for (now, before) in ticks.iter_mut().zip(earlier.accounts) {
+            *now = now.saturating_sub(before);
+        }
+        Spent {
+            ticks,
+            line_bytes: self.line_bytes.saturating_sub(earlier.line_bytes),
+            data_segments: self.data_segments.saturating_sub(earlier.data_segments),
+        }
+    }
+}
+
+/// Time between two stamps, by account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    ticks: [u64; Account::COUNT],
+    /// Bytes sent and received on a serial line.
+    pub(crate) line_bytes: u64,
+    /// Segments with data received by the user-space TCP.
+    pub(crate) data_segments: u64,
+}
+
+impl Spent {
+    /// Returns the sum of both times.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
+            *sum += more;
+        }
+        self.line_bytes += other.line_bytes;
+        self.data_segments += other.data_segments;
+        self
+    }
+
+    /// Returns the total time in ticks.
+    pub(crate) fn total_ticks(&self) -> u64 {
+        self.ticks.iter().sum()
+    }
+
+    fn ticks(&self, account: Account) -> u64 {
+        self.ticks.get(account as usize).copied().unwrap_or(0)
+    }
+}
+
+/// Factors for the conversion of ticks and bytes to nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// Duration of one tick of the meter's clock.
+    pub(crate) tick: TickRate,
+    /// Rate of a serial line in bits per second, with 10 bits per byte.
+    pub(crate) line_bps: Option<u32>,
+}
+
+/// Start bit, eight data bits, stop bit.
+const BITS_PER_BYTE: u64 = 10;
+
+impl Rates {
+    /// Returns the total of `spent` in nanoseconds.
+    pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
+        self.tick.to_nanos(spent.total_ticks())
+    }
+
+    /// Returns the resolution of the meter's clock, rounded up to whole nanoseconds.
+    pub(crate) fn resolution_ns(&self) -> u64 {
+        1_000_000_000_u64.div_ceil(self.tick.ticks_per_second().max(1))
+    }
+
+    /// Returns the time charged to one account, in nanoseconds.
+    pub(crate) fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
+        self.tick.to_nanos(spent.ticks(account))
+    }
+
+    /// Returns `spent` with up to `time` moved from the account `from` to the account `to`.
+    pub(crate) fn moved(&self, spent: &Spent, time: Duration, from: Account, to: Account) -> Spent {
+        let ticks = u128::from(self.tick.ticks_per_second()) * time.as_nanos() / 1_000_000_000;
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(spent.ticks(from));
+        let mut moved = *spent;
+        for (account, is_added) in [(from, false), (to, true)] {
+            if let Some(sum) = moved.ticks.get_mut(account as usize) {
+                *sum = if is_added { *sum + ticks } else { *sum - ticks };
+            }
+        }
+        moved
+    }
+
+    /// Returns the time of each of plumb's layers, from the line up. Layers without time are
+    /// omitted, such as TCP if the kernel's is used.
+    pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
+        let line = self.line_bps.map(|rate_bps| {
+            let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
+            let ns = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
+            LayerTime { layer: Layer::Line, ns: u64::try_from(ns).unwrap_or(u64::MAX) }
+        });
+        let charged = LAYERS.into_iter().filter(|(account, _)| spent.ticks(*account) > 0);
+        let charged = charged
+            .map(|(account, layer)| LayerTime { layer, ns: self.account_ns(spent, account) });
+        line.into_iter().chain(charged).collect()
+    }
+
+    /// Returns an echo that took `spent`, of which the process `waited` for a CPU.
+    pub(crate) fn echo_sample(&self, spent: &Spent, waited: Option<Duration>) -> EchoSample {
+        EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, waited) }
+    }
+
+    /// Returns the parts of `spent` with the wait for a CPU. A wait in the middle of a layer's work
+    /// is in the account of that layer, so the separate part is at most the time charged to no
+    /// layer.
+    pub(crate) fn parts_with(&self, spent: &Spent, waited: Option<Duration>) -> Vec<LayerTime> {
+        let waited = waited.map(|waited| LayerTime {
+            layer: Layer::RunQueue,
+            ns: nanos(waited).min(self.account_ns(spent, Account::Outside)),
+        });
+        self.parts(spent).into_iter().chain(waited).collect()
+    }
+}
+
+/// Accounts of plumb's layers, from the line up. Waiting belongs to no layer.
+pub(crate) const LAYERS: [(Account, Layer); 7] = [
+    (Account::Interrupt, Layer::InterruptOrSystemCall),
+    (Account::Link, Layer::Link),
+    (Account::Internet, Layer::Internet),
+    (Account::TcpFixed, Layer::TcpFixed),
+    (Account::TcpByte, Layer::TcpPerByte),
+    (Account::Telnet, Layer::Telnet),
+    (Account::Terminal, Layer::Terminal),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::meter::{Clock, Meter};
+    use protocols::rng::Rng;
+    use protocols::time::Instant;
+    use records::statistics::split;
+
+    #[test]
+    fn the_layers_and_the_remainder_sum_to_the_time_between_two_stamps() {
+        let mut meter = Meter::new(Clock::Counter(os::clock::counter()));
+        let mut rng = Rng::from_seed(1);
+        let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
+        let before = Stamp::now(&mut cx);
+        for account in [Account::Telnet, Account::Interrupt, Account::Outside, Account::Terminal] {
+            cx.meter.enter(account);
+        }
+        let spent = Stamp::now(&mut cx).since(&before);
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        let sample = rates.echo_sample(&spent, Some(Duration::from_nanos(1)));
+        let layers = split(sample.total_ns, &sample.parts);
+        assert_eq!(layers.iter().map(|part| part.ns).sum::<u64>(), rates.total_ns(&spent));
+    }
+
+    #[test]
+    fn at_most_the_time_of_an_account_is_moved_to_another() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        let mut spent = Spent::default();
+        spent.ticks[Account::Interrupt as usize] = rates.tick.ticks_per_second();
+        let half = Duration::from_millis(500);
+        let move_out = |time| rates.moved(&spent, time, Account::Interrupt, Account::Outside);
+        let moved = move_out(half);
+        assert_eq!(moved.total_ticks(), spent.total_ticks());
+        assert_eq!(moved.ticks(Account::Outside), rates.tick.ticks_per_second() / 2);
+        assert_eq!(move_out(Duration::MAX).ticks(Account::Interrupt), 0);
+    }
+
+    #[test]
+    fn a_layer_that_did_nothing_is_absent() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        assert_eq!(rates.parts(&Spent::default()), []);
+    }
+
+    #[test]
+    fn a_byte_on_a_serial_line_is_ten_bits() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: Some(9_600) };
+        let spent = Spent { line_bytes: 48, ..Spent::default() };
+        assert_eq!(rates.parts(&spent), [LayerTime { layer: Layer::Line, ns: 50_000_000 }]);
+    }
+}

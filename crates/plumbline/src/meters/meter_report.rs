@@ -1,0 +1,185 @@
+//! Report of the meters of a running plumb: one JSON document. Times are in nanoseconds; unknown
+//! values are null.
+
+use os::clock::TickRate;
+use protocols::meter::{Account, Counter, Distribution, Quantity, Snapshot, Work};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Report of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) format: u32,
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    /// Command that the process runs.
+    pub(crate) command: String,
+    /// Time since the start of the process.
+    pub(crate) uptime_ns: u64,
+    /// CPU time of all its threads, metered or not.
+    pub(crate) cpu_ns: u64,
+    /// Earlier readings and their cost; `None` if the running plumb is an older version that does
+    /// not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) readings: Option<Readings>,
+    /// All meters together.
+    pub(crate) all: Figures,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Report {
+    /// Version of this format; it increases when the meaning of a field changes.
+    pub(crate) const FORMAT: u32 = 1;
+}
+
+/// Earlier readings of the meters of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Readings {
+    pub(crate) count: u64,
+    /// CPU time of the thread that answers them, which does nothing else.
+    pub(crate) cpu_ns: u64,
+}
+
+/// Meters with a common name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// Number of live meters.
+    pub(crate) live: u64,
+    /// Number of ended meters; their figures are included in the sum.
+    pub(crate) ended: u64,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+}
+
+/// Figures of a set of meters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    /// Charged time, including waiting.
+    pub(crate) total_ns: u64,
+    /// Charged time without waiting.
+    pub(crate) busy_ns: u64,
+    /// Accounts in layer order; accounts that were never entered are omitted.
+    pub(crate) primitives: Vec<Primitive>,
+    /// Returns from a wait.
+    pub(crate) wakeups: u64,
+    /// Completed keys and commands.
+    pub(crate) transactions: u64,
+    /// The last complete hundred transactions.
+    pub(crate) last_hundred: Option<RecentWindow>,
+    /// Work in its units, and counters; zeros are omitted.
+    pub(crate) work: BTreeMap<String, u64>,
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) quantities: Vec<Spread>,
+}
+
+/// One account of the meter: a layer, the system calls, or waiting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Primitive {
+    pub(crate) name: String,
+    /// Completed visits. A visit ends when another account is entered.
+    pub(crate) visits: u64,
+    /// Total charged time, including the current visit.
+    pub(crate) ns: u64,
+    pub(crate) mean_ns: Option<u64>,
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    pub(crate) max_ns: Option<u64>,
+    /// Share of the clock time without waiting, from 0 to 1; null for the account of waiting. It is
+    /// not a share of the CPU time, because it includes the time that other programs used the CPU.
+    pub(crate) share: Option<f64>,
+}
+
+/// Totals of consecutive transactions, as in the ready message of Multics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RecentWindow {
+    pub(crate) transactions: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) busy_ns: u64,
+    pub(crate) total_ns: u64,
+}
+
+/// Distribution of a quantity, in its own unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) name: String,
+    pub(crate) count: u64,
+    pub(crate) mean: Option<u64>,
+    pub(crate) p50: Option<u64>,
+    pub(crate) p99: Option<u64>,
+    pub(crate) max: Option<u64>,
+}
+
+impl Figures {
+    /// Converts ticks to nanoseconds and omits values that never occurred.
+    pub(super) fn of(snapshot: &Snapshot, rate: TickRate) -> Self {
+        let busy = snapshot.busy();
+        let primitives = Account::ALL.iter().map(|account| primitive(snapshot, *account, rate));
+        let named = |names: Vec<(&str, u64)>| -> BTreeMap<String, u64> {
+            let nonzero = names.into_iter().filter(|(_, count)| *count > 0);
+            nonzero.map(|(name, count)| (name.to_owned(), count)).collect()
+        };
+        let counters = Counter::ALL.iter().map(|each| (each.text(), snapshot.counted(*each)));
+        let work = Work::ALL.iter().map(|each| (each.text(), snapshot.units(*each)));
+        let quantities = Quantity::ALL.iter().map(|each| (each.text(), snapshot.quantity(*each)));
+        Self {
+            total_ns: rate.to_nanos(snapshot.total),
+            busy_ns: rate.to_nanos(busy),
+            primitives: primitives
+                .filter(|primitive| primitive.visits > 0 || primitive.ns > 0)
+                .collect(),
+            wakeups: snapshot.counted(Counter::Wakeups),
+            transactions: snapshot.counted(Counter::Transactions),
+            last_hundred: snapshot.recent_window.map(|hundred| RecentWindow {
+                transactions: hundred.transactions,
+                wakeups: hundred.wakeups,
+                busy_ns: rate.to_nanos(hundred.busy),
+                total_ns: rate.to_nanos(hundred.total),
+            }),
+            work: named(work.collect()),
+            counters: named(counters.collect()),
+            quantities: quantities
+                .filter(|(_, values)| values.count() > 0)
+                .map(|(name, values)| spread(name, values))
+                .collect(),
+        }
+    }
+}
+
+fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive {
+    let visits = snapshot.visits(account);
+    let busy = snapshot.busy();
+    let nanos = |ticks: Option<u64>| ticks.map(|ticks| rate.to_nanos(ticks));
+    let charged = snapshot.charged(account);
+    let is_work = account != Account::Outside && busy > 0;
+    Primitive {
+        name: name(account).to_owned(),
+        visits: visits.count(),
+        ns: rate.to_nanos(charged),
+        mean_ns: nanos(visits.mean()),
+        p50_ns: nanos(visits.percentile(50)),
+        p99_ns: nanos(visits.percentile(99)),
+        max_ns: nanos(visits.max()),
+        share: is_work.then(|| charged as f64 / busy as f64),
+    }
+}
+
+/// Returns the display name of an account; a present-day program has no interrupts of its own.
+fn name(account: Account) -> &'static str {
+    match account {
+        Account::Outside => "wait",
+        Account::Interrupt => "system calls",
+        account => account.text(),
+    }
+}
+
+fn spread(name: &str, values: &Distribution) -> Spread {
+    Spread {
+        name: name.to_owned(),
+        count: values.count(),
+        mean: values.mean(),
+        p50: values.percentile(50),
+        p99: values.percentile(99),
+        max: values.max(),
+    }
+}

@@ -1,0 +1,356 @@
+//! Byte streams to a client: a kernel socket, or any other stream, such as TLS or the user-space
+//! TCP.
+//!
+//! Both kinds implement [`ClientStream`]: wait for readiness, then read and write without blocking.
+//! A kernel socket is used directly and supports urgent data; the other streams have a buffer in
+//! each direction.
+
+use super::descriptor::{Descriptor, EventLoop};
+use os::socket;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown};
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// Buffer size in each direction of a stream that is not a socket.
+const BUFFER_LEN: usize = 16 * 1024;
+
+/// Readiness of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ready {
+    /// Data or the end of the stream can be read.
+    pub(super) to_read: bool,
+    /// Data can be written.
+    pub(super) to_write: bool,
+    /// Urgent data is ahead in the stream.
+    pub(super) is_urgent: bool,
+}
+
+/// Result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    /// Number of bytes read; 0 at the end of the stream.
+    pub(super) count: usize,
+    /// Whether the bytes include the last urgent byte.
+    pub(super) ends_urgent: bool,
+}
+
+/// Byte stream to a client.
+pub(super) trait ClientStream {
+    /// Waits until data can be read, if `wants_read`, or written, if `wants_write`. Other
+    /// conditions do not end the wait. If both are false, waits until all bytes accepted by
+    /// [`ClientStream::write`] have been passed on to the client. Cancel safe.
+    async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready>;
+
+    /// Returns whether accepted bytes remain that only [`ClientStream::ready`] sends to the client.
+    fn has_unsent(&self) -> bool {
+        false
+    }
+
+    /// Reads available data. Returns `None` if no data is available now.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
+
+    /// Accepts as many bytes as fit into the send buffer. Returns their number, or `None` if the
+    /// buffer is full. The first `urgent` bytes are urgent data.
+    fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>>;
+
+    /// Sends buffered data, then closes the stream for writing.
+    async fn close(&mut self);
+}
+
+/// Kernel socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: Descriptor<TcpStream>,
+    is_urgent_ahead: bool,
+}
+
+impl Socket {
+    /// Takes over a connection: disables Nagle's algorithm, keeps urgent data inline, and enables
+    /// keepalive to detect a dead peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `setsockopt(2)` or of the registration with `event_loop`.
+    pub(super) fn new(stream: TcpStream, event_loop: &EventLoop) -> io::Result<Self> {
+        prepare(&stream)?;
+        socket::set_urgent_inline(&stream, true)?;
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        Ok(Self { stream: event_loop.register(stream, interest)?, is_urgent_ahead: false })
+    }
+}
+
+impl Socket {
+    /// Returns the connection for further use by another reader.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream.into_inner()
+    }
+}
+
+/// Maximum number of unsent bytes that a socket accepts. Without this limit, megabytes of output
+/// queued for a slow terminal would be displayed before the prompt that follows ^C.
+const UNSENT_BYTES: u32 = 65_536;
+
+/// Prepares a socket: disables Nagle's algorithm, limits unsent data, and enables keepalive to
+/// detect a dead peer.
+pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
+    socket::set_no_delay(stream, true)?;
+    // Without this option of the kernel, a terminal only displays more output after ^C.
+    _ = socket::set_unsent_limit(stream, UNSENT_BYTES);
+    Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
+}
+
+impl ClientStream for Socket {
+    async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        let mut interest = if wants_read { Interest::READABLE } else { Interest::WRITABLE };
+        if wants_write {
+            interest |= Interest::WRITABLE;
+        }
+        if wants_read && !self.is_urgent_ahead {
+            interest |= Interest::PRIORITY;
+        }
+        let ready = self.stream.ready(interest).await?;
+        let is_urgent = !self.is_urgent_ahead && ready.is_priority();
+        if is_urgent {
+            self.stream.clear_readiness(Interest::PRIORITY);
+            self.is_urgent_ahead = true;
+        }
+        Ok(Ready {
+            to_read: wants_read
+                && (ready.is_readable() || ready.is_read_closed() || ready.is_error()),
+            to_write: ready.is_writable(),
+            is_urgent,
+        })
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        // A read that starts at the urgent mark continues past it; a read that starts before the
+        // mark stops at the mark.
+        let ends_urgent = self.is_urgent_ahead
+            && socket::is_at_urgent_mark(self.stream.get_ref()).unwrap_or(true);
+        let mut count = None;
+        let may_stop_at_mark = self.is_urgent_ahead;
+        let read = self.stream.try_io(Interest::READABLE, |stream| {
+            let read = rustix::io::read(stream, &mut *bytes)?;
+            count = Some(read);
+            // A short read has drained the socket, except if the read stopped at the urgent mark.
+            // Later data sets readiness again.
+            let is_empty = read > 0 && read < bytes.len() && !may_stop_at_mark;
+            if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
+        });
+        let count = match (count, read) {
+            (Some(count), _) | (None, Ok(count)) => count,
+            (None, Err(error)) if would_block(&error) => return Ok(None),
+            (None, Err(error)) => return Err(error),
+        };
+        self.is_urgent_ahead &= !ends_urgent;
+        Ok(Some(Read { count, ends_urgent }))
+    }
+
+    fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>> {
+        let urgent = urgent.and_then(|mark| bytes.get(..mark)).filter(|bytes| !bytes.is_empty());
+        let (bytes, flags) = match urgent {
+            Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
+            None => (bytes, SendFlags::NOSIGNAL),
+        };
+        let sent = self
+            .stream
+            .try_io(Interest::WRITABLE, |stream| Ok(rustix::net::send(stream, bytes, flags)?));
+        match sent {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if would_block(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn close(&mut self) {
+        // If the peer has already closed the connection, the shutdown fails and is not needed.
+        _ = rustix::net::shutdown(self.stream.get_ref(), Shutdown::Write);
+    }
+}
+
+fn would_block(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+        || error.raw_os_error() == Some(Errno::INTR.raw_os_error())
+}
+
+/// Buffered stream without urgent data: TLS, or another asynchronous stream.
+#[derive(Debug)]
+pub(super) struct BufferedStream<S> {
+    stream: S,
+    incoming: Vec<u8>,
+    has_ended: bool,
+    outgoing: Vec<u8>,
+    is_unflushed: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let incoming = Vec::new();
+        let outgoing = Vec::new();
+        Self { stream, incoming, has_ended: false, outgoing, is_unflushed: false }
+    }
+
+    /// Writes buffered data until the stream accepts no more.
+    fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.outgoing.is_empty() {
+            let written = match Pin::new(&mut self.stream).poll_write(context, &self.outgoing) {
+                Poll::Ready(written) => written?,
+                Poll::Pending => return Poll::Pending,
+            };
+            if written == 0 {
+                return Poll::Ready(Err(ErrorKind::WriteZero.into()));
+            }
+            self.outgoing.drain(..written);
+            self.is_unflushed = true;
+        }
+        if self.is_unflushed {
+            match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => return Poll::Pending,
+            }
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until data or the end of the stream can be read.
+    fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.has_ended || !self.incoming.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut room = [0; 4096];
+        let mut buffer = ReadBuf::new(&mut room);
+        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => return Poll::Pending,
+        }
+        self.incoming.extend_from_slice(buffer.filled());
+        self.has_ended = self.incoming.is_empty();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
+    async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        std::future::poll_fn(|context| {
+            match self.poll_outgoing(context) {
+                Poll::Ready(Ok(())) if !wants_read && !wants_write => {
+                    return Poll::Ready(Ok(Ready::default()));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) | Poll::Pending => {}
+            }
+            let to_write = self.outgoing.len() < BUFFER_LEN;
+            let to_read = wants_read
+                && match self.poll_incoming(context) {
+                    Poll::Ready(read) => read.map(|()| true)?,
+                    Poll::Pending => false,
+                };
+            if to_read || (wants_write && to_write) {
+                return Poll::Ready(Ok(Ready { to_read, to_write, is_urgent: false }));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.is_unflushed || !self.outgoing.is_empty()
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        let count = self.incoming.len().min(bytes.len());
+        for (target, byte) in bytes.iter_mut().zip(self.incoming.drain(..count)) {
+            *target = byte;
+        }
+        let has_result = count > 0 || self.has_ended;
+        Ok(has_result.then_some(Read { count, ends_urgent: false }))
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        let count = bytes.len().min(BUFFER_LEN.saturating_sub(self.outgoing.len()));
+        self.outgoing.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        Ok((count > 0 || bytes.is_empty()).then_some(count))
+    }
+
+    async fn close(&mut self) {
+        // Errors are ignored, because the connection may already be lost.
+        _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
+        _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use tokio::io::AsyncReadExt;
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn a_prepared_socket_limits_unsent_data() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let accepted_bytes = |is_prepared: bool| {
+            let mut local = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            if is_prepared {
+                prepare(&local).unwrap();
+            }
+            local.set_nonblocking(true).unwrap();
+            let write = || local.write(&[0; 16_384]).ok();
+            std::iter::from_fn(write).sum::<usize>()
+        };
+        let prepared = accepted_bytes(true);
+        let usual = accepted_bytes(false);
+        assert!(prepared < usual / 2, "{prepared} and {usual}");
+    }
+
+    #[test]
+    fn ready_sends_accepted_data_without_any_wanted_readiness() {
+        run(async {
+            let (local, mut remote) = tokio::io::duplex(4);
+            let mut stream = BufferedStream::new(local);
+            assert_eq!(stream.write(b"longer than its room", None).unwrap(), Some(20));
+            assert!(stream.has_unsent());
+            let mut received = [0; 20];
+            let (ready, read) =
+                tokio::join!(stream.ready(false, false), remote.read_exact(&mut received));
+            assert_eq!((ready.unwrap(), read.unwrap()), (Ready::default(), 20));
+            assert_eq!((&received, stream.has_unsent()), (b"longer than its room", false));
+        });
+    }
+
+    #[test]
+    fn unwanted_readiness_does_not_end_a_wait() {
+        run(async {
+            let (local, mut remote) = tokio::io::duplex(64);
+            let mut stream = BufferedStream::new(local);
+            tokio::io::AsyncWriteExt::write_all(&mut remote, b"typed").await.unwrap();
+            let ready = stream.ready(false, true).await.unwrap();
+            assert_eq!(ready, Ready { to_read: false, to_write: true, is_urgent: false });
+            assert!(stream.ready(true, false).await.unwrap().to_read);
+            let mut bytes = [0; 64];
+            let read = stream.read(&mut bytes).unwrap();
+            assert_eq!(read, Some(Read { count: 5, ends_urgent: false }));
+        });
+    }
+
+    #[test]
+    fn a_read_at_the_end_of_a_stream_returns_zero_bytes() {
+        run(async {
+            let (local, remote) = tokio::io::duplex(64);
+            drop(remote);
+            let mut stream = BufferedStream::new(local);
+            assert!(stream.ready(true, false).await.unwrap().to_read);
+            let end = Some(Read { count: 0, ends_urgent: false });
+            assert_eq!(stream.read(&mut [0; 8]).unwrap(), end);
+        });
+    }
+}

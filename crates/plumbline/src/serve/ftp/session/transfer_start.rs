@@ -1,0 +1,190 @@
+//! Start of a transfer: opens its file, and starts the task that moves the data.
+
+use super::{RunningTransfer, Session, TaskResult};
+use crate::files::pace::Pace;
+use crate::serve::ftp::Server;
+use crate::serve::ftp::data::{self, DataTransfer, Payload};
+use crate::serve::ftp::data_tls::DataTlsParameters;
+use crate::serve::ftp::source::open;
+use crate::serve::ftp::tickets;
+use crate::serve::ftp::transfer_stats::{self, TransferStats};
+use crate::serve::metered::Metered;
+use crate::transfer_recorder::timed;
+use os::clock::thread_cpu_time;
+use protocols::application::ftp::server::{
+    FileError, Opened, Transfer, TransferError, TransferId, TransferKind,
+};
+use protocols::application::ftp::{Name, Protection};
+use protocols::meter::Account;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_rustls::rustls::ServerConfig;
+
+impl Session {
+    /// Opens the file of a transfer.
+    pub(super) fn open(&mut self, mut transfer: Transfer) {
+        let id = transfer.id;
+        let kind = transfer.kind.clone();
+        let Some(mut view) = self.user.as_ref().map(|user| user.view.clone()) else {
+            return self.opened(id, Err(FileError::Denied));
+        };
+        view.selected = self.selected.take();
+        transfer.representation = view.representation(&transfer.path, transfer.representation);
+        let mut record = self.server.transfer_log.begin(Some(transfer_stats::command_of(&kind)));
+        transfer_stats::note_request(&mut record, &transfer);
+        let stats: Rc<TransferStats> = Rc::default();
+        self.running = Some(Box::new(RunningTransfer {
+            transfer: transfer.clone(),
+            record,
+            opened_at: None,
+            begun_at: self.clock.now(),
+            payload: None,
+            upload: None,
+            is_committing: false,
+            placed_at: None,
+            task: None,
+            stats: Rc::clone(&stats),
+        }));
+        let mail = view.spool.clone().map(|spool| (spool, self.mail_sender()));
+        let blocks = transfer.offset_bytes > 0
+            || matches!(kind, TransferKind::Append | TransferKind::Mail(_));
+        if kind.is_incoming() && blocks {
+            // The disk may be slow; other sessions must not wait for it.
+            let server = Rc::clone(&self.server);
+            let source = self.peer.ip();
+            return self.spawn_abortable(async move {
+                let Ok(permit) = server.copies.turn(source).await else {
+                    return TaskResult::Opened(id, Err(FileError::ServerBusy));
+                };
+                let opened = tokio::task::spawn_blocking(move || {
+                    let _permit = permit;
+                    let before = thread_cpu_time();
+                    let opened = match (&transfer.kind, mail) {
+                        (TransferKind::Mail(to), Some((spool, sender))) => {
+                            let message = spool.begin(to.as_ref().map(Name::as_bytes), &sender);
+                            message.map(|upload| (Opened::default(), Payload::Receive(upload)))
+                        }
+                        _ => open(&view, &transfer),
+                    };
+                    (opened, thread_cpu_time().saturating_sub(before))
+                });
+                let opened = opened.await.map(|(opened, cpu)| {
+                    // APPE and REST copy the existing content here; count that CPU time too.
+                    stats.add_cpu_time(cpu);
+                    opened
+                });
+                TaskResult::Opened(id, opened.unwrap_or(Err(FileError::Local)))
+            });
+        }
+        let opened = open(&view, &transfer);
+        self.opened(id, opened);
+    }
+
+    /// Reports the opened file to the engine, and waits for the data connection.
+    pub(super) fn opened(&mut self, id: TransferId, result: Result<(Opened, Payload), FileError>) {
+        let now = self.clock.now();
+        let result = result.map(|(opened, payload)| {
+            if let Some(running) = self.running_of(id) {
+                running.opened_at = Some(now);
+                if let Payload::Receive(upload) = &payload {
+                    transfer_stats::note_start(&mut running.record, upload);
+                }
+                running.payload = Some(payload);
+            }
+            opened
+        });
+        let is_open = result.is_ok();
+        self.engine.opened(id, result, &mut self.server.context().cx());
+        if !is_open {
+            return;
+        }
+        if !self.has_sent_replies || !self.accept_waiting() {
+            self.awaits_data = self.listener.is_some();
+        }
+    }
+
+    /// Starts a transfer on its data connection. A small file is moved without a task.
+    pub(super) fn start(&mut self, id: TransferId) {
+        let stream = self.data_connection.take();
+        let addresses = self.data_addresses;
+        let source = self.peer.ip();
+        self.close_data();
+        let server = Rc::clone(&self.server);
+        let token = self.token;
+        let family = self.family.clone();
+        let tls = self.tls_options.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
+        let pace = self.user.as_ref().map(|user| Rc::clone(&user.pace));
+        let clock = self.clock;
+        let task_results = self.task_results.clone();
+        let markers = self.markers.clone();
+        // A client that has not received the 150 reply yet has sent no data.
+        let has_sent_replies = self.engine.output().is_empty();
+        let Some(running) = self.running_of(id) else { return };
+        let (Some(stream), Some(payload)) = (stream, running.payload.take()) else {
+            let local = Err(TransferError::File(FileError::Local));
+            return self.engine.data_ended(id, 0, local, &mut server.context().cx());
+        };
+        running.stats.set_endpoints(addresses.0.zip(addresses.1));
+        let is_protected = running.transfer.protection == Protection::Private;
+        let is_plain = !is_protected && running.transfer.representation.passes_through();
+        let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
+        let payload = match payload {
+            Payload::Send { file, offset, len } if is_plain && !has_pace => {
+                let stats = &running.stats;
+                let began = Instant::now();
+                let sent = server.charge(Account::Interrupt, || {
+                    data::send_immediately(&stream, &file, offset, len, stats, clock)
+                });
+                if offset + sent >= len && offset < len {
+                    data::close_after_send(stream, sent, stats, began);
+                    return self.engine.data_ended(id, sent, Ok(()), &mut server.context().cx());
+                }
+                Payload::Send { file, offset: offset + sent, len }
+            }
+            Payload::Receive(mut upload) if is_plain && !has_pace && has_sent_replies => {
+                let received = server.charge(Account::Interrupt, || {
+                    let scratch = &mut *server.scratch.borrow_mut();
+                    data::receive_available(&stream, &mut upload, scratch, &running.stats, clock)
+                });
+                match received {
+                    Ok(false) => Payload::Receive(upload),
+                    Ok(true) => return self.ended(id, Ok(Some(upload))),
+                    Err(error) => return self.ended(id, Err(error)),
+                }
+            }
+            payload => payload,
+        };
+        let tls = tls.filter(|_| is_protected);
+        let tls = tls.map(|tls| tls_parameters(&server, tls, token, family));
+        let data_transfer = DataTransfer {
+            server: Rc::clone(&server),
+            source,
+            representation: running.transfer.representation,
+            deflate_level: running.transfer.deflate_level,
+            stats: Rc::clone(&running.stats),
+            pace: pace.unwrap_or_else(|| Rc::new(Cell::new(Pace::new(None)))),
+            clock,
+            markers,
+        };
+        let stats = Rc::clone(&running.stats);
+        running.task = Some(tokio::task::spawn_local(async move {
+            let transfer = data_transfer.run(stream, tls, payload, &server.scratch);
+            let (result, cpu) = timed(server.charge_future(Account::Interrupt, transfer)).await;
+            stats.add_cpu_time(cpu);
+            task_results.push(TaskResult::Ended(id, result));
+        }));
+    }
+}
+
+/// Returns the TLS parameters of a data connection.
+fn tls_parameters(
+    server: &Rc<Server>,
+    configuration: Arc<ServerConfig>,
+    token: [u8; tickets::TOKEN_LEN],
+    family: tickets::Family,
+) -> DataTlsParameters {
+    let family = server.settings().requires_session_reuse.then_some(family);
+    DataTlsParameters { server: Some(Rc::clone(server)), configuration, token, family }
+}

@@ -1,0 +1,195 @@
+//! Sockets that receive requests.
+
+use super::request::{self, Decision};
+use super::tftp_log::Event;
+use super::{RunningTransfer, Server};
+use crate::files::tftp::UdpTransport;
+use anyhow::{Context, Result};
+use os::datagram::{DatagramSocket, Inbox, Received};
+use os::host::Host;
+use os::readiness::{self, Registered};
+use protocols::application::tftp::{Fault, Request, RequestError};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use tokio::io::Interest;
+
+/// Socket that receives requests.
+#[derive(Debug)]
+pub(super) enum RequestSocket {
+    /// Kernel UDP.
+    Kernel(Registered<DatagramSocket>),
+    /// User-space UDP.
+    Userspace(os::host::UdpSocket),
+}
+
+impl RequestSocket {
+    /// Opens a kernel socket at `address`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the address and the reason if the socket cannot be bound.
+    pub(super) fn open(address: SocketAddr) -> Result<Self> {
+        let result = DatagramSocket::bind(address).and_then(|socket| {
+            socket.report_destinations()?;
+            readiness::register(socket, Interest::READABLE | Interest::ERROR)
+        });
+        let socket = result.map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::PermissionDenied => "ports below 1024 need root",
+                io::ErrorKind::AddrInUse => "the port is used by another program",
+                io::ErrorKind::AddrNotAvailable => "not an address of this machine",
+                _ => "system error",
+            };
+            anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
+        })?;
+        Ok(Self::Kernel(socket))
+    }
+
+    /// Opens a socket at `port` of `host`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the UDP port is in use.
+    pub(super) fn of_host(host: &Host, port: u16) -> Result<Self> {
+        let socket = host.bind(port);
+        let failure = || format!("UDP port {port} of plumb's own TCP/IP stack is in use");
+        socket.map(Self::Userspace).with_context(failure)
+    }
+
+    /// Returns the address or port for the log.
+    pub(super) fn name(&self) -> Result<String> {
+        Ok(match self {
+            Self::Kernel(socket) => {
+                let at = socket.get_ref().local_addr();
+                at.context("cannot read the address of the socket")?.to_string()
+            }
+            Self::Userspace(socket) => {
+                format!("UDP port {} of plumb's own TCP/IP stack", socket.port())
+            }
+        })
+    }
+
+    /// Processes requests until the socket fails. Returns the error of the socket.
+    pub(super) async fn serve(self, server: Rc<Server>) -> io::Error {
+        match self {
+            Self::Kernel(socket) => serve_kernel(socket, server).await,
+            Self::Userspace(socket) => serve_userspace(socket, server).await,
+        }
+    }
+}
+
+async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<Server>) -> io::Error {
+    let mut room = vec![0; usize::from(u16::MAX)];
+    loop {
+        let (len, from, is_unicast) = match socket.recv_addressed(&mut room).await {
+            Ok(received) => received,
+            Err(error) => return error,
+        };
+        let data = room.get(..len).unwrap_or_default();
+        handle_datagram(&server, &Received { from, to: None, is_unicast, data });
+    }
+}
+
+async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) -> io::Error {
+    let mut inbox = Inbox::default();
+    loop {
+        let ready = socket.ready(Interest::READABLE | Interest::ERROR).await;
+        let mut ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => return error,
+        };
+        match socket.get_ref().receive(&mut inbox) {
+            Ok(true) => {}
+            Ok(false) => ready.clear_ready(),
+            Err(error) => {
+                ready.clear_ready();
+                // Nothing is sent from this socket, so only a lack of buffer memory can cause an
+                // error.
+                while socket.get_ref().datagram_error().is_some() {}
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    tokio::task::yield_now().await;
+                }
+                continue;
+            }
+        }
+        for received in inbox.datagrams() {
+            handle_datagram(&server, &received);
+        }
+    }
+}
+
+/// Processes one datagram.
+fn handle_datagram(server: &Rc<Server>, received: &Received<'_>) {
+    // RFC 1123 §4.2.3.5.
+    if !received.is_unicast {
+        return;
+    }
+    let from = received.from;
+    let request = match Request::parse(received.data) {
+        Ok(request) => request,
+        // Other packets are never answered: two servers could answer each other indefinitely.
+        Err(RequestError::NoRequest) => return,
+        Err(RequestError::Refused(fault)) => {
+            let request = server.admission.borrow_mut().admit(from.ip());
+            if request.is_ok() {
+                server.admission.borrow_mut().revoke_admission(from.ip());
+                decline(server, from, received.to, String::new(), fault);
+            }
+            return;
+        }
+    };
+    let running = server.transfers.borrow().get(&from).cloned();
+    if let Some(running) = running {
+        if running.request == received.data {
+            // The request is a duplicate, or the answer is still in transit.
+            return;
+        }
+        // The client has started again from the same port.
+        running.stop.request();
+        server.transfers.borrow_mut().remove(&from);
+    }
+    let name = request.name.escape_ascii().to_string();
+    if let Err(refusal) = server.admit(from.ip()) {
+        // No answer is sent, because the client repeats its request later.
+        let why = refusal.to_string();
+        return server.log.write(&Event::Declined { from, name, why });
+    }
+    match request::decide(server, &request) {
+        Decision::Decline(fault) => {
+            server.admission.borrow_mut().revoke_admission(from.ip());
+            decline(server, from, received.to, name, fault);
+        }
+        Decision::Serve(file) => {
+            let running = Rc::new(RunningTransfer::new(received.data));
+            server.transfers.borrow_mut().insert(from, Rc::clone(&running));
+            let server = Rc::clone(server);
+            let at = received.to;
+            tokio::task::spawn_local(async move {
+                request::serve(&server, from, at, &request, file, &running).await;
+                if !running.is_displaced.get() {
+                    server.admission.borrow_mut().release(from.ip());
+                }
+                let mut transfers = server.transfers.borrow_mut();
+                if transfers.get(&from).is_some_and(|current| Rc::ptr_eq(current, &running)) {
+                    transfers.remove(&from);
+                }
+            });
+        }
+    }
+}
+
+/// Sends an error packet from a newly opened port.
+fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
+    let datagram = fault.emit();
+    // The error packet is sent once: a client that does not receive it repeats its request.
+    match server.transport(at, from) {
+        Ok(UdpTransport::Kernel(socket)) => {
+            _ = socket.get_ref().send(&datagram, &[datagram.len()], from);
+        }
+        Ok(UdpTransport::Userspace(socket)) => _ = socket.try_send_to(&datagram, from),
+        Err(_) => {}
+    }
+    let why = fault.text.to_owned();
+    server.log.write(&Event::Declined { from, name, why });
+}

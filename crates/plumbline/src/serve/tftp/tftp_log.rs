@@ -1,0 +1,66 @@
+//! Log events of the TFTP server, one line each.
+
+use serde::Serialize;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Log event of the TFTP server.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Event {
+    /// A listener is open.
+    Serving { at: String, root: String, rights: &'static str },
+    /// A request was declined. The name is already escaped.
+    Declined { from: SocketAddr, name: String, why: String },
+    /// A transfer completed.
+    Moved { from: SocketAddr, name: String, is_read: bool, bytes: u64, milliseconds: u64 },
+    /// A transfer failed.
+    Failed { from: SocketAddr, name: String, is_read: bool, bytes: u64, why: String },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = |is_read: bool| if is_read { "download" } else { "upload" };
+        match self {
+            Self::Serving { at, root, rights } => {
+                write!(f, "serving TFTP at {at}, root {root}, {rights}")
+            }
+            Self::Declined { from, name, why } => {
+                write!(f, "{from}: request for '{name}' refused: {why}")
+            }
+            Self::Moved { from, name, is_read, bytes, milliseconds } => {
+                let direction = direction(*is_read);
+                write!(f, "{from}: {direction} of '{name}': {bytes} bytes in {milliseconds} ms")
+            }
+            Self::Failed { from, name, is_read, bytes, why } => {
+                let direction = direction(*is_read);
+                write!(f, "{from}: {direction} of '{name}' failed after {bytes} bytes: {why}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::log::{HOSTILE, assert_lines_are_harmless};
+    use super::*;
+
+    // attack row 75
+    #[test]
+    fn tftp_event_text_contains_no_control_sequence_and_no_second_line() {
+        let from = SocketAddr::from(([192, 0, 2, 7], 6969));
+        let text = || HOSTILE.to_owned();
+        let events = [
+            Event::Serving { at: text(), root: text(), rights: "rights" },
+            Event::Declined { from, name: text(), why: text() },
+            Event::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
+            Event::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
+        ];
+        assert_lines_are_harmless(&events, 4, |event| match event {
+            Event::Serving { .. } => 0,
+            Event::Declined { .. } => 1,
+            Event::Moved { .. } => 2,
+            Event::Failed { .. } => 3,
+        });
+    }
+}

@@ -1,0 +1,354 @@
+//! The tables of `plumb stats`, from the subsets and transfers of a store.
+//!
+//! They are RFC 573's table II (totals of subsets) and table III (the transfers one by one), RFC
+//! 594's table (get and send by byte size and type), and others that those papers do not have:
+//! spread, limits, rate by size with the knee, cost.
+
+use super::grid::{BITS, COSTS, Cell, Grid, PRICES, RATES, TIMES_OF_A_BIT};
+use super::knee::knee;
+use records::aggregate::{Aggregate, FASTEST_MIN_NS};
+use records::calendar::Moment;
+use records::histogram::Histogram;
+use records::store::{Key, Subset};
+use records::transfer::{Command, Limit, Outcome, Role, Transfer, Type, derived};
+
+/// Prices of an hour of CPU time and of a gigabyte.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Prices {
+    pub(super) cpu_hour: f64,
+    pub(super) gigabyte: f64,
+}
+
+/// Returns RFC 573's table II, and below it the directory listings, which are not files.
+pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>) -> Grid {
+    let mut grid = Grid::new("summary", "Transfers (RFC 573, table II)")
+        .text("subset", "subset")
+        .number("files", "files")
+        .figure("bits", "size", BITS)
+        .figure("bits_per_file", "average file", BITS)
+        .figure("rate_bps", "speed", RATES)
+        .figure("cpu_s_per_bit", "CPU", COSTS);
+    let named = subsets.iter().map(|Subset { key, aggregate }| (label(key), aggregate));
+    for (label, aggregate) in
+        named.chain(listings.map(|aggregate| ("listings".to_owned(), aggregate)))
+    {
+        let average = (aggregate.size.files > 0)
+            .then(|| aggregate.size.bits as f64 / aggregate.size.files as f64);
+        grid.row([
+            Cell::Text(label),
+            Cell::Count(aggregate.files),
+            Cell::figure((aggregate.size.files > 0).then_some(aggregate.size.bits as f64)),
+            Cell::figure(average),
+            Cell::figure(aggregate.rate.bits_per_s()),
+            cost(aggregate),
+        ]);
+    }
+    grid
+}
+
+/// Returns RFC 573's table III: the `transfers` one by one.
+pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
+    let mut grid = Grid::new("list", "Newest transfers (RFC 573, table III)")
+        .optional_number("number", "#")
+        .text("host", "host")
+        .text("command", "comm")
+        .text("began", "began (UTC)")
+        .number("bits", "bits")
+        .figure("rate_bps", "speed", RATES)
+        .figure("cpu_s_per_bit", "CPU", TIMES_OF_A_BIT)
+        .text("type", "T")
+        .number("byte_size", "by")
+        .optional_text("program", "prg")
+        .optional_text("limit", "limit");
+    let is_complete = |transfer: &Transfer| transfer.result.outcome == Some(Outcome::Complete);
+    let are_complete = transfers.iter().all(|(_, transfer)| is_complete(transfer));
+    if !are_complete {
+        grid = grid.text("outcome", "outcome");
+    }
+    grid = grid.optional_text("path", "path");
+    for (number, transfer) in transfers {
+        let identity = &transfer.identity;
+        let request = &transfer.request;
+        let path = match request.command {
+            // The name that the server has chosen is that of the file.
+            Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
+            _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
+        };
+        let rate = transfer.rate_bps().map(|rate| rate as f64);
+        let mut cells = vec![
+            Cell::Count(*number),
+            Cell::bytes(transfer.remote_host().as_deref()),
+            Cell::text(request.command.map(Command::text)),
+            transfer.time.start_unix_ns.map_or(Cell::Unknown, Cell::Moment),
+            Cell::count(transfer.bits()),
+            Cell::figure(rate),
+            Cell::figure(transfer.cpu_fs_per_bit().map(|fs| fs as f64 / 1e15)),
+            Cell::text(request.representation.map(Type::text)),
+            Cell::count(request.byte_size),
+            Cell::text(identity.role.map(|role| match role {
+                Role::User => "U",
+                Role::Server => "S",
+            })),
+            Cell::text(transfer.limit().map(Limit::text)),
+        ];
+        if !are_complete {
+            cells.push(Cell::text(transfer.result.outcome.map(Outcome::text)));
+        }
+        cells.push(Cell::bytes(path.map(|path| path.as_bytes())));
+        grid.row(cells);
+    }
+    grid
+}
+
+/// Returns RFC 594's table: rate and CPU time of get and send, by byte size and type.
+pub(super) fn operations(subsets: &[Subset]) -> Grid {
+    let mut grid = Grid::new("operations", "Get and send (RFC 594)")
+        .text("operation", "operation")
+        .number("byte_size", "byte size")
+        .text("type", "type")
+        .number("files", "files")
+        .figure("rate_bps", "bandwidth", RATES)
+        .figure("cpu_s_per_bit", "CPU", COSTS);
+    for Subset { key, aggregate } in subsets {
+        let Key::Operation(is_get, byte_size, representation) = key else { continue };
+        grid.row([
+            Cell::text(is_get.map(|is_get| if is_get { "get" } else { "send" })),
+            Cell::count(*byte_size),
+            Cell::text(representation.map(type_text)),
+            Cell::Count(aggregate.files),
+            Cell::figure(aggregate.rate.bits_per_s()),
+            cost(aggregate),
+        ]);
+    }
+    grid
+}
+
+/// Returns the rate by size, and the position of the knee.
+pub(super) fn sizes(subsets: &[Subset]) -> Grid {
+    let mut grid = Grid::new("sizes", "Rate by size of the file")
+        .text("size", "size")
+        .number("files", "files")
+        .figure("rate_bps", "speed", RATES)
+        .figure("rate_bps_p50", "median speed", RATES)
+        .figure("cpu_s_per_bit", "CPU", COSTS);
+    for Subset { key, aggregate } in subsets {
+        grid.row([
+            Cell::Text(label(key)),
+            Cell::Count(aggregate.files),
+            Cell::figure(aggregate.rate.bits_per_s()),
+            Cell::figure(aggregate.rate_bps.percentile(50).map(|rate| rate as f64)),
+            cost(aggregate),
+        ]);
+    }
+    grid.note(knee(subsets));
+    grid
+}
+
+/// Returns the spread of times, rates and costs.
+pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
+    let mut grid = Grid::new("percentiles", "Percentiles 50, 90 and 99")
+        .text("subset", "subset")
+        .number("files", "files")
+        .number("real_ns_p50", "time p50")
+        .number("real_ns_p90", "p90")
+        .number("real_ns_p99", "p99")
+        .figure("rate_bps_p50", "speed p50", RATES)
+        .figure("rate_bps_p90", "p90", RATES)
+        .figure("rate_bps_p99", "p99", RATES)
+        .figure("cpu_s_per_bit_p50", "CPU p50", COSTS)
+        .figure("cpu_s_per_bit_p99", "p99", COSTS);
+    for Subset { key, aggregate } in subsets {
+        let time = |percent| Cell::duration(aggregate.real_ns.percentile(percent));
+        let scaled = |histogram: &Histogram, percent, unit: f64| {
+            Cell::figure(histogram.percentile(percent).map(|value| value as f64 * unit))
+        };
+        let rate = |percent| scaled(&aggregate.rate_bps, percent, 1.0);
+        let cost = |percent| scaled(&aggregate.cpu_fs_per_bit, percent, 1e-15);
+        grid.row([
+            Cell::Text(label(key)),
+            Cell::Count(aggregate.files),
+            time(50),
+            time(90),
+            time(99),
+            rate(50),
+            rate(90),
+            rate(99),
+            cost(50),
+            cost(99),
+        ]);
+    }
+    grid
+}
+
+/// Returns how many transfers each factor has limited.
+pub(super) fn limits(subsets: &[Subset]) -> Grid {
+    let mut grid = Grid::new("limits", "Limiting factors")
+        .text("subset", "subset")
+        .number("files", "files")
+        .number("peer", "peer")
+        .number("net", "net")
+        .number("cpu", "CPU")
+        .number("disk", "disk")
+        .number("app", "program")
+        .number("unknown", "none or unknown");
+    for Subset { key, aggregate } in subsets {
+        let known: u64 = aggregate.limited.iter().sum();
+        let counts =
+            aggregate.limited.iter().copied().chain([aggregate.files.saturating_sub(known)]);
+        let shares = counts.map(|count| Cell::Share(count, aggregate.files));
+        grid.row([Cell::Text(label(key)), Cell::Count(aggregate.files)].into_iter().chain(shares));
+    }
+    grid
+}
+
+/// Returns the cost of the transfers at `prices`.
+pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
+    let title = format!(
+        "Cost at {} per hour of CPU time and {} per GB",
+        plain(prices.cpu_hour),
+        plain(prices.gigabyte)
+    );
+    let mut grid = Grid::new("cost", title)
+        .text("subset", "subset")
+        .number("files", "files")
+        .figure("cpu_s", "CPU", &[("h", 3_600.0), ("s", 1.0), ("ms", 1e-3)])
+        .figure("cpu_cost", "CPU cost", &[])
+        .figure("line_cost", "line cost", &[])
+        .figure("cost", "cost", &[])
+        .figure("cost_per_bit", "cost", PRICES);
+    for Subset { key, aggregate } in subsets {
+        let seconds = (aggregate.cost.files > 0).then(|| aggregate.cost.ns as f64 / 1e9);
+        let cpu = seconds.map(|seconds| seconds / 3_600.0 * prices.cpu_hour);
+        let bits = (aggregate.size.files > 0).then_some(aggregate.size.bits as f64);
+        let line = bits.map(|bits| bits / 8e9 * prices.gigabyte);
+        // Transfers with a known CPU time may differ from those with a known size, so the cost of a
+        // bit is the sum of its CPU cost and of the price for carrying it.
+        let per_bit = aggregate
+            .cost
+            .s_per_megabit()
+            .map(|cost| cost / 1e6 / 3_600.0 * prices.cpu_hour + prices.gigabyte / 8e9);
+        grid.row([
+            Cell::Text(label(key)),
+            Cell::Count(aggregate.files),
+            Cell::figure(seconds),
+            Cell::figure(cpu),
+            Cell::figure(line),
+            Cell::figure(cpu.zip(line).map(|(cpu, line)| cpu + line)),
+            Cell::figure(per_bit),
+        ]);
+    }
+    grid
+}
+
+/// Returns the largest, the smallest, the fastest and the slowest transfer.
+pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
+    let mut grid = Grid::new("extremes", "Largest, smallest, fastest, slowest")
+        .text("which", "which")
+        .number("number", "#")
+        .text("host", "host")
+        .text("command", "comm")
+        .optional_text("program", "program")
+        .text("type", "T")
+        .number("byte_size", "by")
+        .number("bits", "bits")
+        .number("real_ns", "time")
+        .figure("rate_bps", "speed", RATES);
+    for (kind, number, transfer) in found {
+        let rate = transfer.bits().zip(transfer.real_ns());
+        let rate = rate.and_then(|(bits, ns)| derived::rate_bps(bits, ns));
+        grid.row([
+            Cell::Text((*kind).to_owned()),
+            Cell::Count(*number),
+            Cell::bytes(transfer.remote_host().as_deref()),
+            Cell::text(transfer.request.command.map(Command::text)),
+            Cell::text(transfer.program_text()),
+            Cell::text(transfer.request.representation.map(Type::text)),
+            Cell::count(transfer.request.byte_size),
+            Cell::count(transfer.bits()),
+            Cell::duration(transfer.real_ns()),
+            Cell::figure(rate.map(|rate| rate as f64)),
+        ]);
+    }
+    let minimum = records::format::duration(FASTEST_MIN_NS);
+    grid.note(format!("The fastest transfer is chosen among those that took {minimum} or more."));
+    grid
+}
+
+/// Returns the outcomes of the transfers.
+pub(super) fn outcomes(subsets: &[Subset]) -> Grid {
+    let all: u64 = subsets.iter().map(|subset| subset.aggregate.files).sum();
+    let mut grid = Grid::new("outcomes", "Outcomes")
+        .text("outcome", "outcome")
+        .number("files", "files")
+        .number("share", "share");
+    for Subset { key, aggregate } in subsets {
+        let share = Cell::Share(aggregate.files, all);
+        grid.row([Cell::Text(label(key)), Cell::Count(aggregate.files), share]);
+    }
+    grid
+}
+
+fn cost(aggregate: &Aggregate) -> Cell {
+    Cell::figure(aggregate.cost.s_per_megabit().map(|cost| cost / 1e6))
+}
+
+/// Returns a price as it was given.
+fn plain(price: f64) -> String {
+    format!("{price}")
+}
+
+/// Returns the name of a subset.
+pub(super) fn label(key: &Key) -> String {
+    let unknown = |quantity: &str| format!("{quantity} not known");
+    let name = |name: &Option<Vec<u8>>, quantity: &str| match name {
+        Some(name) => String::from_utf8_lossy(name).into_owned(),
+        None => unknown(quantity),
+    };
+    match key {
+        Key::All => "total".to_owned(),
+        Key::Type(Some(representation), Some(bits)) => {
+            format!("{} {bits}", type_text(*representation))
+        }
+        Key::Type(Some(representation), None) => type_text(*representation).to_owned(),
+        Key::Type(None, _) => unknown("type"),
+        Key::Program(Some(role), Some(is_sending)) => {
+            derived::program_text(*role, *is_sending).to_owned()
+        }
+        Key::Program(..) => unknown("program"),
+        Key::Operation(..) => unknown("operation"),
+        Key::Host(host) => name(host, "host"),
+        Key::User(user) => name(user, "user"),
+        Key::Day(day) => day.map_or_else(|| unknown("day"), |began| Moment::of(began).date()),
+        Key::Size(digits) => digits.map_or_else(|| unknown("size"), size_text),
+        Key::Command(command) => {
+            command.map_or_else(|| unknown("command"), |command| command.text().to_owned())
+        }
+        Key::Outcome(outcome) => {
+            outcome.map_or_else(|| unknown("outcome"), |outcome| outcome.text().to_owned())
+        }
+    }
+}
+
+const fn type_text(representation: Type) -> &'static str {
+    match representation {
+        Type::Ascii => "ASCII",
+        Type::Ebcdic => "EBCDIC",
+        Type::Image => "image",
+        Type::Local => "local byte",
+    }
+}
+
+/// Returns the file sizes whose number of bits has `digits` binary digits: `4 to 8 KiB`.
+pub(super) fn size_text(digits: u32) -> String {
+    match digits {
+        0 => "empty".to_owned(),
+        1..=3 => "below 1 B".to_owned(),
+        _ => {
+            let power = digits - 4;
+            let unit = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+            let at = usize::try_from(power / 10).unwrap_or(0);
+            let lowest = 1_u64 << (power % 10);
+            format!("{lowest} to {} {}", lowest * 2, unit.get(at).copied().unwrap_or("EiB"))
+        }
+    }
+}

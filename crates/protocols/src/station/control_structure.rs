@@ -1,0 +1,56 @@
+//! Control structures, which run the steps of a station in turn (TM-233 chapter 4).
+//!
+//! The order of the steps depends only on the layers and is the same for every control structure:
+//! [`Scheduler::next`] decides it. A control structure decides how the processor reaches a step: a
+//! procedure that is called, a task that is switched to, a future that is polled. All of them
+//! therefore produce the same traffic and differ only in the cost of a change of control.
+
+use super::{Application, Scheduler, Station, Step};
+use crate::cx::Cx;
+use crate::time::Instant;
+use core::fmt;
+
+/// A control structure: it runs the steps of one station.
+pub trait Control: fmt::Debug {
+    /// Returns the next step to run, if any step has work to do.
+    fn next(
+        &self,
+        station: &mut Station,
+        application: &dyn Application,
+        now: Instant,
+    ) -> Option<Step>;
+
+    /// Runs the next step and returns it, or returns `None` if no step has work to do. A control
+    /// structure that runs one step as part of another returns the last step that it ran.
+    fn run_one(
+        &mut self,
+        station: &mut Station,
+        application: &mut dyn Application,
+        cx: &mut Cx<'_>,
+    ) -> Option<Step>;
+
+    /// Runs until no step has work to do.
+    fn run(&mut self, station: &mut Station, application: &mut dyn Application, cx: &mut Cx<'_>) {
+        while self.run_one(station, application, cx).is_some() {}
+    }
+}
+
+impl Control for Scheduler {
+    fn next(
+        &self,
+        station: &mut Station,
+        application: &dyn Application,
+        now: Instant,
+    ) -> Option<Step> {
+        Self::next(self, station, application, now)
+    }
+
+    fn run_one(
+        &mut self,
+        station: &mut Station,
+        application: &mut dyn Application,
+        cx: &mut Cx<'_>,
+    ) -> Option<Step> {
+        Self::run_one(self, station, application, cx)
+    }
+}

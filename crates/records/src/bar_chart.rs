@@ -1,0 +1,231 @@
+//! Horizontal bars for a terminal that show the time of each layer.
+//!
+//! The longest bar fills the space left beside names and numbers. The other bars are drawn to the
+//! same scale, in eighths of a column. Every nonzero time gets at least one mark.
+
+use crate::format::{duration, share};
+use crate::measurement::{Layer, LayerTime, SplitRow};
+use crate::table::MIN_WIDTH;
+use std::fmt::Write;
+
+/// Maximum width of a chart, columns; a wider chart adds no information.
+pub(crate) const MAX_WIDTH: usize = 200;
+
+/// Minimum width for the long names of the layers, columns; narrower charts use the short names.
+const WIDTH_FOR_LONG_NAMES: usize = 64;
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// Characters to draw with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charset {
+    /// Block elements, in eighths of a column.
+    #[default]
+    Unicode,
+    /// No character above 0x7e.
+    Ascii,
+}
+
+/// Capabilities of the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns, clamped to the range 40 to 200.
+    pub width: usize,
+    /// Characters to draw with.
+    pub charset: Charset,
+    /// Whether to color the bars, with the eight standard ANSI colors.
+    pub color: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, charset: Charset::Unicode, color: false }
+    }
+}
+
+impl Style {
+    /// Returns the number of columns that a chart may take.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.width.clamp(MIN_WIDTH, MAX_WIDTH)
+    }
+
+    /// Returns `text`, which must come from this crate, in the characters of this style.
+    #[must_use]
+    pub fn in_charset(&self, text: &str) -> String {
+        match self.charset {
+            Charset::Unicode => text.to_owned(),
+            Charset::Ascii => text.replace('µ', "u"),
+        }
+    }
+}
+
+/// Returns one line per layer with time, share and bar, and a line with the total.
+#[must_use]
+pub fn layers(layers: &[LayerTime], style: Style) -> String {
+    let rows: Vec<SplitRow> = layers.iter().copied().map(SplitRow::from).collect();
+    named(&rows, style)
+}
+
+/// Like [`layers`], for rows whose names may differ from the names of their layers.
+#[must_use]
+pub fn named(rows: &[SplitRow], style: Style) -> String {
+    let times = || rows.iter().map(|row| row.time.ns);
+    let total = times().fold(0_u64, u64::saturating_add);
+    let longest = times().max().unwrap_or(0);
+    let name = |row: &SplitRow| match style.columns() {
+        WIDTH_FOR_LONG_NAMES.. => row.name,
+        _ => row.short_name,
+    };
+    let widest = rows.iter().map(|row| name(row).len()).max().unwrap_or(0).max(5);
+    let mut out = String::new();
+    for row in rows {
+        let name = name(row);
+        let part = row.time;
+        let time = style.in_charset(&duration(part.ns));
+        let share = share(part.ns, total);
+        let head = format!("{name:<widest$} {time:>8} {share:>6} ");
+        let available_width = style.columns().saturating_sub(head.chars().count());
+        let bar =
+            paint(part.layer, bar(part.ns, longest, available_width, style.charset), style.color);
+        out.push_str(format!("{head}{bar}").trim_end());
+        out.push('\n');
+    }
+    let time = style.in_charset(&duration(total));
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{:<widest$} {time:>8}  100 %", "total");
+    out
+}
+
+fn bar(ns: u64, longest: u64, available_width: usize, charset: Charset) -> String {
+    let steps = match charset {
+        Charset::Unicode => 8,
+        Charset::Ascii => 1,
+    };
+    let full = u128::try_from(available_width * steps).unwrap_or(0);
+    let scaled = (u128::from(ns) * full).checked_div(u128::from(longest)).unwrap_or(0);
+    let drawn = usize::try_from(scaled).unwrap_or(0).max(usize::from(ns > 0));
+    match charset {
+        Charset::Unicode => {
+            "█".repeat(drawn / 8) + EIGHTHS.get(drawn % 8).copied().unwrap_or_default()
+        }
+        Charset::Ascii => "#".repeat(drawn),
+    }
+}
+
+fn paint(layer: Layer, bar: String, color: bool) -> String {
+    if !color || bar.is_empty() {
+        return bar;
+    }
+    let code = match layer {
+        Layer::Line => 33,
+        Layer::InterruptOrSystemCall => 31,
+        Layer::Link => 93,
+        Layer::Internet => 32,
+        Layer::TcpFixed => 34,
+        Layer::TcpPerByte => 36,
+        Layer::Telnet => 35,
+        Layer::Terminal => 39,
+        Layer::RunQueue => 91,
+        Layer::RemoteHostAndNetwork => 90,
+    };
+    format!("\x1b[{code}m{bar}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ECHO: [LayerTime; 5] = [
+        LayerTime { layer: Layer::InterruptOrSystemCall, ns: 43_512 },
+        LayerTime { layer: Layer::TcpFixed, ns: 9_100 },
+        LayerTime { layer: Layer::TcpPerByte, ns: 40 },
+        LayerTime { layer: Layer::Terminal, ns: 21_000 },
+        LayerTime { layer: Layer::RemoteHostAndNetwork, ns: 136_348 },
+    ];
+
+    fn at(width: usize) -> Style {
+        Style { width, ..Style::default() }
+    }
+
+    #[test]
+    fn at_40_columns_names_are_short() {
+        insta::assert_snapshot!(layers(&ECHO, at(40)), @r"
+        int/syscall  43.5 µs   21 % ███▊
+        TCP fixed    9.10 µs    4 % ▊
+        TCP by byte    40 ns  < 1 % ▏
+        terminal     21.0 µs   10 % █▊
+        remote        136 µs   65 % ████████████
+        total         210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn at_80_columns_names_are_complete() {
+        insta::assert_snapshot!(layers(&ECHO, at(80)), @r"
+        interrupt or system call  43.5 µs   21 % ████████████▍
+        TCP, fixed                9.10 µs    4 % ██▌
+        TCP, per byte               40 ns  < 1 % ▏
+        terminal                  21.0 µs   10 % ██████
+        remote host and network    136 µs   65 % ███████████████████████████████████████
+        total                      210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn at_120_columns_bars_are_longer() {
+        insta::assert_snapshot!(layers(&ECHO, at(120)), @r"
+        interrupt or system call  43.5 µs   21 % █████████████████████████▏
+        TCP, fixed                9.10 µs    4 % █████▎
+        TCP, per byte               40 ns  < 1 % ▏
+        terminal                  21.0 µs   10 % ████████████▏
+        remote host and network    136 µs   65 % ███████████████████████████████████████████████████████████████████████████████
+        total                      210 µs  100 %
+        ");
+    }
+
+    #[test]
+    fn in_ascii_no_character_is_beyond_it() {
+        let text = layers(&ECHO, Style { charset: Charset::Ascii, ..at(60) });
+        assert!(text.is_ascii());
+        insta::assert_snapshot!(text, @r"
+        int/syscall  43.5 us   21 % ##########
+        TCP fixed    9.10 us    4 % ##
+        TCP by byte    40 ns  < 1 % #
+        terminal     21.0 us   10 % ####
+        remote        136 us   65 % ################################
+        total         210 us  100 %
+        ");
+    }
+
+    #[test]
+    fn a_color_ends_with_its_bar() {
+        let text = layers(&ECHO[..1], Style { color: true, ..at(40) });
+        assert!(text.contains("\x1b[31m█"));
+        assert!(text.lines().next().unwrap().ends_with("█\x1b[0m"));
+    }
+
+    #[test]
+    fn a_zero_time_has_no_bar() {
+        let none = [LayerTime { layer: Layer::Telnet, ns: 0 }];
+        let drawn = layers(&none, at(40));
+        assert_eq!(drawn.lines().next(), Some("Telnet     0 ns      -"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            times in proptest::collection::vec(any::<u64>(), 0..10),
+            width in 0..300_usize,
+            ascii in any::<bool>(),
+        ) {
+            let charset = if ascii { Charset::Ascii } else { Charset::Unicode };
+            let style = Style { charset, ..at(width) };
+            let parts: Vec<LayerTime> = Layer::ALL.into_iter().zip(times)
+                .map(|(layer, ns)| LayerTime { layer, ns }).collect();
+            for line in layers(&parts, style).lines() {
+                prop_assert!(line.chars().count() <= style.columns(), "{line:?}");
+            }
+        }
+    }
+}

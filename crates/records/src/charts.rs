@@ -1,0 +1,286 @@
+//! The charts of a measurement, made from its record.
+//!
+//! The charts are a histogram and the distribution of the echoes, the time-sequence graph of a
+//! screenful or of the largest transfer, the packets of a screenful, and throughput against size.
+//! The waterfall of a keystroke is not made here: a record has no timestamps of the events of a
+//! key.
+
+use crate::arrivals::{Arrival, sequence};
+use crate::format::{count, duration, rate};
+use crate::html::plot::{Axis, Plot, Scale, Series, Shape, Unit, thinned};
+use crate::measurement::{Echo, Measurement, Screenful};
+use crate::prediction::{Prediction, Quantity};
+use crate::sizes::{Direction, Transfers};
+use crate::statistics::nearest_rank;
+use crate::table::Table;
+
+/// Bins of a histogram.
+const BINS: u64 = 30;
+/// Minimum number of echoes for a histogram.
+const MIN_ECHOES: usize = 5;
+/// Maximum rows of a table beside a chart.
+const ROWS_MAX: usize = 60;
+
+/// Returns all charts of the measurement, in display order.
+#[must_use]
+pub(crate) fn charts(measured: &Measurement) -> Vec<Plot> {
+    let echo = measured.echo.as_ref().filter(|echo| echo.times_ns.len() >= MIN_ECHOES);
+    let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.arrivals.is_empty());
+    let transfers = measured.transfers.as_ref();
+    let mut all: Vec<Plot> =
+        echo.into_iter().flat_map(|echo| [histogram(echo), cdf(echo)]).collect();
+    if let Some(screenful) = screenful {
+        let title = "Time-sequence graph of the screenful";
+        all.push(time_sequence(title, &screenful.arrivals));
+        all.push(packets(screenful));
+    }
+    if let Some(transfers) = transfers {
+        if !transfers.sequence.is_empty() {
+            let title = "Time-sequence graph of the largest transfer";
+            all.push(time_sequence(title, &transfers.sequence));
+        }
+        all.extend(throughput(transfers, &measured.predictions));
+    }
+    all
+}
+
+fn axis(label: &str, unit: Unit, scale: Scale) -> Axis {
+    Axis { label: label.to_owned(), unit, scale }
+}
+
+fn series(name: &str, hue: usize, shape: Shape, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.to_owned(), points, hue, shape }
+}
+
+fn sorted(echo: &Echo) -> Vec<u64> {
+    let mut times = echo.times_ns.clone();
+    times.sort_unstable();
+    times
+}
+
+/// Returns the histogram of echo times. The histogram ends at the 99th percentile or at four times
+/// the median, whichever is less, but not below the 90th percentile. With a longer axis, a few slow
+/// echoes would put all other echoes into one bin.
+fn histogram(echo: &Echo) -> Plot {
+    let times = sorted(echo);
+    let least = times.first().copied().unwrap_or(0);
+    let at = |percent| nearest_rank(&times, percent).copied().unwrap_or(least);
+    let most = at(99).min(at(50).saturating_mul(4).max(at(90)));
+    let width = ((most - least) / BINS + 1).max(1);
+    let mut points = Vec::new();
+    let mut table = Table::new().number("from").number("to").number("echoes");
+    for bin in 0..BINS {
+        let from = least.saturating_add(bin * width);
+        let to = from.saturating_add(width);
+        let within = times.iter().filter(|time| (from..to).contains(*time)).count();
+        points.push((from as f64, within as f64));
+        table.row([duration(from), duration(to), within.to_string()]);
+        if to > most {
+            points.push((to as f64, 0.0));
+            break;
+        }
+    }
+    let end = points.last().map_or(0.0, |(end, _)| *end);
+    let beyond = times.iter().filter(|time| **time as f64 >= end).count();
+    let note = match beyond {
+        0 => String::new(),
+        _ => format!("{beyond} took longer, the longest {}.", duration(echo.max_ns)),
+    };
+    Plot {
+        title: "Echo histogram".to_owned(),
+        x: axis("time of an echo", Unit::Time, Scale::Linear),
+        y: axis("echoes", Unit::Count, Scale::FromZero),
+        series: vec![series("echoes", 1, Shape::Bars, points)],
+        note,
+        figures: table,
+    }
+}
+
+/// Returns the cumulative distribution of the echo times.
+fn cdf(echo: &Echo) -> Plot {
+    let times = sorted(echo);
+    let all = times.len().max(1) as f64;
+    let ranked = times.iter().zip(1_u32..).map(|(time, rank)| (*time as f64, f64::from(rank)));
+    let points: Vec<_> = ranked.map(|(time, rank)| (time, rank * 100.0 / all)).collect();
+    let mut table = Table::new().number("of 100 echoes").number("took no longer than");
+    for percent in [1, 5, 10, 25, 50, 75, 90, 95, 99, 100] {
+        let time = nearest_rank(&times, percent).copied().unwrap_or(0);
+        table.row([percent.to_string(), duration(time)]);
+    }
+    Plot {
+        title: "Echo CDF".to_owned(),
+        x: axis("time of an echo", Unit::Time, Scale::Logarithmic),
+        y: axis("echoes up to this time", Unit::Percent, Scale::FromZero),
+        series: vec![series("echoes", 1, Shape::Steps, points)],
+        note: "An echo of more than 250 ms is unacceptable, and one of less than 25 ms is not \
+               noticed (TM-233 3.1)."
+            .to_owned(),
+        figures: table,
+    }
+}
+
+/// Returns the time-sequence graph: cumulative bytes over time.
+fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
+    let all = sequence(arrivals);
+    let mut table = Table::new().number("time").number("bytes so far");
+    for (at, bytes) in thinned(&all, ROWS_MAX) {
+        table.row([duration(at), count(bytes)]);
+    }
+    let points = all.iter().map(|(at, bytes)| (*at as f64, *bytes as f64)).collect();
+    Plot {
+        title: title.to_owned(),
+        x: axis("time", Unit::Time, Scale::FromZero),
+        y: axis("bytes so far", Unit::Bytes, Scale::FromZero),
+        series: vec![series("bytes", 1, Shape::Steps, points)],
+        note: match arrivals.len() {
+            0 | 1 => "All data arrived at once, so the rate of the path is unknown.".to_owned(),
+            _ => "A level part is a time in which nothing arrived; the steepest part is the rate \
+                  of the path."
+                .to_owned(),
+        },
+        figures: table,
+    }
+}
+
+/// Returns the bytes of each read of a screenful over time.
+fn packets(screenful: &Screenful) -> Plot {
+    let mut table = Table::new().number("time").number("bytes");
+    for arrival in thinned(&screenful.arrivals, ROWS_MAX) {
+        table.row([duration(arrival.at_ns), count(arrival.bytes)]);
+    }
+    let point = |arrival: &Arrival| (arrival.at_ns as f64, arrival.bytes as f64);
+    let points: Vec<_> = screenful.arrivals.iter().map(point).collect();
+    let pieces = match screenful.arrivals.len() {
+        1 => "1 piece, received by one read".to_owned(),
+        many => format!("{many} pieces, each received by one read"),
+    };
+    let segments = screenful.segments_in.map_or_else(String::new, |segments| {
+        format!(" {} TCP segments carried the pieces.", count(segments))
+    });
+    Plot {
+        title: "Packets of the screenful".to_owned(),
+        x: axis("time", Unit::Time, Scale::FromZero),
+        y: axis("bytes", Unit::Bytes, Scale::FromZero),
+        series: vec![series("one piece", 1, Shape::Stems, points)],
+        note: format!("{pieces}; packets received by the same read are one piece.{segments}"),
+        figures: table,
+    }
+}
+
+/// Returns rate against size of the measured transfers, with the model and the predictions.
+fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot> {
+    let mut all = Vec::new();
+    let mut table =
+        Table::new().text("direction").number("bytes").number("transfers").number("median time");
+    table = table.number("rate");
+    let directions = [(Direction::Received, 1), (Direction::Sent, 0)];
+    for (direction, hue) in directions {
+        let sizes = transfers.sizes(direction);
+        for size in &sizes {
+            let bytes = count(size.bytes);
+            let number = count(size.count);
+            let cells = [bytes, number, duration(size.total_ns), rate(size.rate_bps())];
+            table.row(std::iter::once(direction.text().to_owned()).chain(cells));
+        }
+        let in_direction = transfers.samples.iter().filter(|one| one.direction == direction);
+        let in_direction = in_direction.filter(|one| one.bytes > 0);
+        let marks: Vec<_> =
+            in_direction.map(|one| (one.bytes as f64, one.rate_bps() as f64)).collect();
+        if marks.is_empty() {
+            continue;
+        }
+        let medians = sizes.iter().map(|size| (size.bytes as f64, size.rate_bps() as f64));
+        let name = format!("{}, median of each size", direction.text());
+        all.push(series(&name, hue, Shape::Line, medians.collect()));
+        all.push(series(direction.text(), hue, Shape::Marks, marks));
+    }
+    let least = transfers.samples.iter().map(|one| one.bytes).filter(|bytes| *bytes > 0).min()?;
+    let most = transfers.samples.iter().map(|one| one.bytes).max()?;
+    let mut note = String::new();
+    for (direction, dashes) in directions.map(|(direction, _)| direction).into_iter().zip([2, 4]) {
+        let Some(model) = transfers.model_of(direction) else { continue };
+        let sizes = std::iter::successors(Some(least), |size| size.checked_mul(2));
+        let sizes = sizes.take_while(|size| *size < most).chain([most]);
+        let at = |size: u64| {
+            let bits = size as f64 * 8.0;
+            (size as f64, bits * 1e9 / model.total_ns(size).max(1) as f64)
+        };
+        let points = sizes.map(at).collect();
+        let name = format!("{}, fixed time and rate", direction.text());
+        all.push(series(&name, dashes, Shape::Dashed, points));
+        note += &format!(
+            " The dashed line of what was {} is a transfer that takes {} whatever its size, and {} \
+             from then on.",
+            direction.text(),
+            duration(model.fixed_ns),
+            rate(model.rate_bps)
+        );
+    }
+    all.extend(predicted(predictions));
+    if let Some(knee) = transfers.slower().and_then(|slower| transfers.knee_of(slower)) {
+        all.push(series("knee", 3, Shape::Verticals, vec![(knee as f64, 0.0)]));
+        note += &format!(
+            " The knee is at {} bytes: beyond it the size makes little difference.",
+            count(knee)
+        );
+    }
+    Some(Plot {
+        title: "Throughput against size".to_owned(),
+        x: axis("size", Unit::Bytes, Scale::Logarithmic),
+        y: axis("rate", Unit::Rate, Scale::Logarithmic),
+        series: all,
+        note: note.trim().to_owned(),
+        figures: table,
+    })
+}
+
+/// Returns the predicted rates of the sizes that were measured afterwards.
+fn predicted(predictions: &[Prediction]) -> Option<Series> {
+    let is_file = |one: &&Prediction| matches!(one.quantity, Quantity::Received | Quantity::Sent);
+    let measured = predictions.iter().filter(|one| one.measured_ns.is_some());
+    let rate = |one: &Prediction| {
+        let bits = one.bytes as f64 * 8.0;
+        (one.bytes as f64, bits * 1e9 / one.predicted_ns.max(1) as f64)
+    };
+    let points: Vec<_> = measured.filter(is_file).map(rate).collect();
+    let name = "forecast from small files";
+    (!points.is_empty()).then(|| series(name, 4, Shape::Marks, points))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Measurement {
+        Measurement::from_json(include_str!("../samples/measurement-2.json")).unwrap()
+    }
+
+    #[test]
+    fn a_complete_record_has_every_chart() {
+        let titles: Vec<_> = charts(&sample()).into_iter().map(|plot| plot.title).collect();
+        let wanted = [
+            "Echo histogram",
+            "Echo CDF",
+            "Time-sequence graph of the screenful",
+            "Packets of the screenful",
+            "Time-sequence graph of the largest transfer",
+            "Throughput against size",
+        ];
+        assert_eq!(titles, wanted);
+    }
+
+    #[test]
+    fn a_histogram_counts_every_echo_once() {
+        let echo = sample().echo.unwrap();
+        let plot = histogram(&echo);
+        let counted: f64 = plot.series[0].points.iter().map(|(_, count)| count).sum();
+        let beyond: usize = plot.note.split(' ').next().unwrap().parse().unwrap_or(0);
+        assert_eq!(counted, (echo.times_ns.len() - beyond) as f64);
+    }
+
+    #[test]
+    fn an_old_record_without_samples_has_no_chart() {
+        let json = include_str!("../samples/measurement-1.json");
+        assert!(charts(&Measurement::from_json(json).unwrap()).is_empty());
+    }
+}

@@ -1,0 +1,157 @@
+//! Numbers formatted for display: durations, shares, counts, rates.
+
+/// Placeholder for an unknown figure.
+pub const UNKNOWN: &str = "-";
+
+const UNITS: [(u64, &str); 3] = [(1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+
+/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`; above
+/// an hour, `1 h 40 min 07 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    if ns < 1_000 {
+        return format!("{ns} ns");
+    }
+    for (unit, name) in UNITS {
+        for (decimals, scale) in [(2_u32, 100_u64), (1, 10), (0, 1)] {
+            let scaled =
+                (u128::from(ns) * u128::from(scale) + u128::from(unit / 2)) / u128::from(unit);
+            if scaled < 1_000 {
+                return format!("{} {name}", decimal(scaled, decimals));
+            }
+        }
+    }
+    let seconds = ns / 1_000_000_000;
+    if seconds < 3_600 {
+        return format!("{} min {:02} s", seconds / 60, seconds % 60);
+    }
+    let hours = seconds / 3_600;
+    let minutes = seconds / 60 % 60;
+    if seconds < 36_000 {
+        return format!("{hours} h {minutes:02} min {:02} s", seconds % 60);
+    }
+    format!("{hours} h {minutes:02} min")
+}
+
+/// Returns the [`duration`] of a known time, or [`UNKNOWN`].
+#[must_use]
+pub fn duration_or_unknown(ns: Option<u64>) -> String {
+    ns.map_or_else(|| UNKNOWN.to_owned(), duration)
+}
+
+/// Returns `part` as a percentage of `total`, rounded to whole percent: `96 %`, `< 1 %`.
+#[must_use]
+pub fn share(part: u64, total: u64) -> String {
+    let part = u128::from(part);
+    let total = u128::from(total);
+    let Some(percent) = (part * 100 + total / 2).checked_div(total) else {
+        return UNKNOWN.to_owned();
+    };
+    match percent {
+        0 if part > 0 => "< 1 %".to_owned(),
+        100.. if part < total => "> 99 %".to_owned(),
+        _ => format!("{percent} %"),
+    }
+}
+
+/// Returns a rate with three significant digits: `98.8 kbit/s`.
+#[must_use]
+pub fn rate(bits_per_s: u64) -> String {
+    let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
+    let value = bits_per_s as f64;
+    let Some((name, unit)) = units.into_iter().find(|(_, unit)| value >= *unit) else {
+        return format!("{bits_per_s} bit/s");
+    };
+    let decimals = match value / unit {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{:.decimals$} {name}", value / unit)
+}
+
+/// Formats a known rate with [`rate`]; returns [`UNKNOWN`] for `None`.
+#[must_use]
+pub(crate) fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
+    bits_per_s.map_or_else(|| UNKNOWN.to_owned(), rate)
+}
+
+/// Returns a count with thousands separators: `19,200`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Formats a known count with [`count`]; returns [`UNKNOWN`] for `None`.
+#[must_use]
+pub fn count_or_unknown(value: Option<u64>) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), count)
+}
+
+fn decimal(scaled: u128, decimals: u32) -> String {
+    let unit = 10_u128.pow(decimals);
+    match decimals {
+        0 => scaled.to_string(),
+        _ => format!("{}.{:0width$}", scaled / unit, scaled % unit, width = decimals as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_three_significant_digits() {
+        let texts = [0, 999, 1_234, 98_765, 123_456_789, 9_870_000_000].map(rate);
+        let wanted =
+            ["0 bit/s", "999 bit/s", "1.23 kbit/s", "98.8 kbit/s", "123 Mbit/s", "9.87 Gbit/s"];
+        assert_eq!(texts, wanted);
+    }
+
+    #[test]
+    fn a_duration_has_three_significant_digits() {
+        let texts = [0, 215, 999, 1_000, 215_400, 999_499, 999_500, 43_512_345, 1_220_000_000]
+            .map(duration);
+        let wanted = [
+            "0 ns", "215 ns", "999 ns", "1.00 µs", "215 µs", "999 µs", "1.00 ms", "43.5 ms",
+            "1.22 s",
+        ];
+        assert_eq!(texts, wanted);
+    }
+
+    #[test]
+    fn rounding_never_gives_a_fourth_digit() {
+        assert_eq!([9_996, 99_960, 9_999_000].map(duration), ["10.0 µs", "100 µs", "10.0 ms"]);
+    }
+
+    #[test]
+    fn a_long_duration_is_in_minutes_or_hours() {
+        let texts = [1_000_000_000_000, 6_007_000_000_000, 36_060_000_000_000, u64::MAX];
+        let wanted = ["16 min 40 s", "1 h 40 min 07 s", "10 h 01 min", "5124095 h 34 min"];
+        assert_eq!(texts.map(duration), wanted);
+    }
+
+    #[test]
+    fn a_share_never_rounds_to_nothing_or_to_all() {
+        let texts = [(0, 9), (1, 900), (96, 100), (899, 900), (9, 9)].map(|(a, b)| share(a, b));
+        assert_eq!(texts, ["0 %", "< 1 %", "96 %", "> 99 %", "100 %"]);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_unknown() {
+        assert_eq!(share(0, 0), UNKNOWN);
+    }
+
+    #[test]
+    fn thousands_are_separated_by_commas() {
+        assert_eq!([0, 960, 9_600, 1_234_567].map(count), ["0", "960", "9,600", "1,234,567"]);
+    }
+}

@@ -1,0 +1,456 @@
+//! The echo of a key: idle, at a steady pace, and during other data.
+//!
+//! Two parts of an echo are measured: the time of the local layers, and the round-trip time of the
+//! network, which is TCP's minimum or the connection time. The remainder is charged to the remote
+//! host. If no round-trip time is known, the remainder belongs to the remote host and the network
+//! together, and neither is charged.
+//!
+//! The wait for the local processor is measured for each echo, and is subtracted before all other
+//! rules.
+//!
+//! A late echo is due to a lost packet or a pausing program. TCP distinguishes the two: a host
+//! whose program pauses still acknowledges the keys, so that nothing is retransmitted and no data
+//! arrives out of order in the whole session.
+
+use super::cause::{Cause, Kind, Operation};
+use super::half_duplex;
+use super::losses::{TIMER_NS, confirmed_losses, lateness_ns};
+use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
+use super::round_trip_waits::{INITIAL_SEGMENTS, KERNEL_DELAY_NS};
+use super::traffic::serial_ns;
+use crate::format::{count, duration};
+use crate::measurement::{Layer, LayerTime};
+use crate::statistics;
+
+/// Returns the minimum round-trip time of the network, ns. The connection time may include a wait
+/// for the local processor, and TCP's estimate may include the remote host.
+pub(super) fn round_trip_ns(observed: &Observation) -> Option<u64> {
+    let path = &observed.path;
+    [path.min_rtt_ns, path.rtt_ns, observed.steps.connect_ns].into_iter().flatten().min()
+}
+
+/// Returns the round-trip time of TCP alone, ns: the connection time may include a lost packet.
+pub(super) fn without_loss_ns(observed: &Observation) -> Option<u64> {
+    let path = &observed.path;
+    let shortest = observed.echo.as_ref().and_then(|echo| echo.samples_ns.iter().min().copied());
+    [path.min_rtt_ns, path.rtt_ns, shortest].into_iter().flatten().min()
+}
+
+/// Returns the sum of the `layers` for which `is_included` is true.
+pub(super) fn sum_of(layers: &[LayerTime], is_included: impl Fn(Layer) -> bool) -> u64 {
+    let included = layers.iter().filter(|part| is_included(part.layer));
+    included.fold(0, |sum, part| sum.saturating_add(part.ns))
+}
+
+/// Returns whether a layer is local software. System calls are excluded, because the kernel may
+/// work for a remote host on the same machine in them.
+pub(super) const fn is_own(layer: Layer) -> bool {
+    !matches!(
+        layer,
+        Layer::Line | Layer::InterruptOrSystemCall | Layer::RunQueue | Layer::RemoteHostAndNetwork
+    )
+}
+
+/// Returns the causes that delay the echoes of keys.
+pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
+    let Some(echo) = &observed.echo else { return Vec::new() };
+    let net_ns = echo.without_own_wait_ns();
+    let Some(median_ns) = statistics::median(&net_ns) else { return Vec::new() };
+    let mut found = idle(observed, echo, median_ns);
+    if let Some(turns) = half_duplex::of_answers(observed, &net_ns).filter(Cause::stands_out) {
+        // Other waits of keys, also in a train, are due to the same medium.
+        found.push(turns);
+        return found;
+    }
+    let is_disordered = super::flows::is_disordered(observed);
+    if let Some(late) = late_echoes(observed, &net_ns, median_ns) {
+        // If packets are occasionally lost, later keys only wait for their repair.
+        found.push(if is_disordered { disorder(late) } else { late });
+        return found;
+    }
+    if has_processor_wait(echo) {
+        // The following keys were delayed locally, too.
+        return found;
+    }
+    let behind = under_load(observed, median_ns).into_iter();
+    let behind = behind.chain(steady_keys(observed, median_ns));
+    found.extend(behind.map(|cause| if is_disordered { disorder(cause) } else { cause }));
+    found
+}
+
+/// Returns `cause` as the effect of reordering: echoes are delivered in order, so one late packet
+/// delays all later ones.
+fn disorder(mut cause: Cause) -> Cause {
+    cause.kind = Kind::Reordering;
+    "Reordering on the path".clone_into(&mut cause.subject);
+    "echoes wait for packets that others have overtaken. Check for parallel links that carry the \
+     packets of one flow in turn"
+        .clone_into(&mut cause.advice);
+    cause
+}
+
+/// Data bytes of a packet with a key or its echo.
+const KEY_BYTES: u64 = 1;
+/// Packets per key: one with the key, one with the echo.
+const KEY_PACKETS: u64 = 2;
+
+/// Returns the time of an echo on the link, ns: on a local serial line, or on the slowest link of
+/// the path as observed in its flows.
+fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
+    let measured = sum_of(&echo.layers, |layer| layer == Layer::Line);
+    if measured > 0 {
+        return measured;
+    }
+    let path = &observed.path;
+    let bytes = KEY_BYTES + path.header_bytes.unwrap_or(Path::HEADER_BYTES);
+    // `serial_ns` assumes eight bits per byte.
+    let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
+    let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
+    let Some((rate, bits)) = own.or_else(seen) else { return 0 };
+    KEY_PACKETS.saturating_mul(serial_ns(bytes, rate)).saturating_mul(bits) / 8
+}
+
+fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
+    let cause = |kind, gain_ns, subject: String, advice: String| Cause {
+        kind,
+        operation: Operation::Echo,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns: median_ns,
+        subject,
+        advice,
+    };
+    let own_ns = sum_of(&echo.layers, is_own);
+    let line_ns = line_ns(observed, echo);
+    let mut found = vec![
+        processor_wait(echo),
+        cause(
+            Kind::LocalProcessor,
+            own_ns,
+            "The local software (plumb)".to_owned(),
+            "this is the sum of its layers in the median echo. Compare the layers, and stop other \
+             processes on this host"
+                .to_owned(),
+        ),
+        cause(
+            Kind::LineRate,
+            line_ns,
+            "The rate of the slowest link".to_owned(),
+            "the packets of a key and its echo take that long to transmit. Use a faster link, or \
+             Van Jacobson compression (RFC 1144)"
+                .to_owned(),
+        ),
+    ];
+    let Some(trip_ns) = round_trip_ns(observed) else { return found };
+    let outside_ns = median_ns.saturating_sub(own_ns);
+    let network_ns = trip_ns.min(outside_ns);
+    found.push(cause(
+        Kind::Distance,
+        network_ns.saturating_sub(line_ns),
+        "The round-trip time of the path".to_owned(),
+        format!(
+            "it equals the propagation delay of {} km of optical fiber; use a shorter path, or \
+             predict echoes (plumb login --predict always)",
+            count(network_ns / FIBER_ROUND_TRIP_NS_PER_KM)
+        ),
+    ));
+    found.push(cause(
+        Kind::RemoteHost,
+        outside_ns.saturating_sub(network_ns.max(line_ns)),
+        "The remote host's slow response".to_owned(),
+        format!(
+            "it echoes a key that much later than one round trip of its TCP ({}). Check the load \
+             there, and proxies between its network interface and the program",
+            duration(network_ns)
+        ),
+    ));
+    found
+}
+
+/// Returns the average cost of the wait for the local processor, over all echoes.
+fn processor_wait(echo: &Echoes) -> Cause {
+    let mean_ns = |times: &[u64]| {
+        let sum = times.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        sum / u64::try_from(times.len()).unwrap_or(u64::MAX).max(1)
+    };
+    let gain_ns = mean_ns(&echo.own_wait_ns);
+    let worst_ns = echo.own_wait_ns.iter().max().copied().unwrap_or(0);
+    Cause {
+        kind: Kind::LocalProcessor,
+        operation: Operation::Echo,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns: mean_ns(&echo.samples_ns),
+        subject: "Waiting for a processor on this host".to_owned(),
+        advice: format!(
+            "plumb was runnable but not scheduled for up to {} in one echo. Stop other processes \
+             on this host, or give plumb a higher priority (nice) or a processor of its own",
+            duration(worst_ns)
+        ),
+    }
+}
+
+/// Returns whether echoes were delayed locally for a noticeable time.
+pub(super) fn has_processor_wait(echo: &Echoes) -> bool {
+    processor_wait(echo).stands_out()
+}
+
+/// Light in fiber takes 5 µs per kilometer, in each direction.
+const FIBER_ROUND_TRIP_NS_PER_KM: u64 = 10_000;
+/// Minimum fraction of echoes that must be late; fewer may be coincidence.
+const LATE_ONE_IN: usize = 200;
+
+/// Returns whether some echoes were late, as with packet loss.
+pub(super) fn has_late_echoes(observed: &Observation) -> bool {
+    let Some(echo) = &observed.echo else { return false };
+    let net_ns = echo.without_own_wait_ns();
+    let median_ns = statistics::median(&net_ns);
+    median_ns.is_some_and(|median_ns| {
+        late_echoes(observed, &net_ns, median_ns).is_some_and(|cause| cause.kind != Kind::Pauses)
+    })
+}
+
+/// Minimum number of late echoes without a retransmission that exclude coincidence.
+const MANY_LATE: usize = 3;
+
+/// Returns the average cost of late echoes: due to lost packets or, if none was lost in the
+/// session, due to a pausing program.
+fn late_echoes(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
+    let echo = observed.echo.as_ref()?;
+    // Keys alternate with keys that erase them, so a regular pause may affect only one of the two
+    // kinds: a pause at every tenth answer delays none of the typed keys, or one in five of them.
+    let mut all = lateness_ns(net_ns);
+    all.extend(lateness_ns(&echo.erasures_ns));
+    let late: Vec<u64> = all.iter().copied().filter(|ns| *ns > 0).collect();
+    // A single late echo may be coincidence, so it counts only if TCP retransmitted a segment
+    // between the first echo and the last.
+    let is_lossy = confirmed_losses(&echo.counts).is_some_and(|lost| lost > 0);
+    let fewest = if is_lossy { 1 } else { 2 };
+    if late.len() < fewest || late.len() * LATE_ONE_IN < all.len() {
+        return None;
+    }
+    let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    let gain_ns = beyond / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
+    let samples = all.len();
+    let worst = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
+    // An echo carries the acknowledgment of its key, so the loss of an echo causes a retransmission
+    // of the key.
+    let is_never_again = confirmed_losses(&echo.counts) == Some(0) && late.len() >= MANY_LATE;
+    let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
+    let Late { kind, subject, advice } = match has_losses && !is_never_again {
+        false => of_pauses(),
+        true => of_loss(&late),
+    };
+    Some(Cause {
+        kind,
+        operation: Operation::Echo,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns: median_ns.saturating_add(gain_ns),
+        subject: subject.to_owned(),
+        advice: format!("{} of {samples} echoes took up to {worst}, {advice}", late.len()),
+    })
+}
+
+/// The reason why echoes were late.
+struct Late {
+    kind: Kind,
+    subject: &'static str,
+    advice: &'static str,
+}
+
+fn of_loss(late: &[u64]) -> Late {
+    let typical = statistics::median(late).unwrap_or(0);
+    Late {
+        kind: if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss },
+        subject: "Occasional packet loss",
+        advice: "until a timeout retransmitted a segment. Find the link that drops packets; with \
+                 tail loss probes (RFC 8985) on both hosts a repair takes two round trips",
+    }
+}
+
+const fn of_pauses() -> Late {
+    Late {
+        kind: Kind::Pauses,
+        subject: "Occasional pausing of the remote program",
+        advice: "although the remote TCP acknowledged the keys and none was retransmitted. Check \
+                 the load and swapping there, and what the program waits for",
+    }
+}
+
+/// The output that the remote host holds is reported if it accounts for at least this fraction of
+/// an echo's wait.
+const HELD_ONE_IN: u64 = 5;
+
+/// TCP's round-trip time must show at least this fraction of the delay that a queue adds to echoes:
+/// it includes the remote host's acknowledgments of a few keys.
+const QUEUED_ONE_IN: u64 = 8;
+
+/// If the local host waits for its processor for at least this fraction of an output, echoes during
+/// it wait as well.
+const WAITED_ONE_IN: u64 = 4;
+
+/// Returns the cost of the wait for the local processor in echoes during the longest output. If the
+/// local host waited for a large fraction of the output, the same fraction of the echo is charged.
+fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -> Option<Cause> {
+    let longest = observed.sustained.as_ref().or(observed.transfers.first())?;
+    let waited_ns = longest.own_wait_ns?;
+    let elapsed_ns = longest.elapsed_ns.max(1);
+    if waited_ns.saturating_mul(WAITED_ONE_IN) < elapsed_ns {
+        return None;
+    }
+    let part = u128::from(gain_ns) * u128::from(waited_ns.min(elapsed_ns)) / u128::from(elapsed_ns);
+    let ns = u64::try_from(part).unwrap_or(gain_ns);
+    Some(Cause {
+        kind: Kind::LocalProcessor,
+        operation: Operation::EchoUnderLoad,
+        cost_ns: ns,
+        gain_ns: ns,
+        total_ns,
+        subject: "Waiting for a processor on this host".to_owned(),
+        advice: format!(
+            "plumb was runnable but not scheduled for {} of the {} of an output. Stop other \
+             processes on this host",
+            duration(waited_ns),
+            duration(elapsed_ns)
+        ),
+    })
+}
+
+/// Returns the time that the first flight of a sender takes on the slowest link, ns, if the rate of
+/// the link is known.
+pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
+    let rate_bps = super::flows::line_bps(observed)?;
+    Some(serial_ns(INITIAL_SEGMENTS * mss_bytes, rate_bps))
+}
+
+/// Returns the cost of a queue that other data fills.
+fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+    let loaded = observed.echo_under_load.as_ref()?;
+    let total_ns = loaded.settled_ns()?;
+    let gain_ns = total_ns.saturating_sub(idle_ns);
+    if let Some(cause) = own_wait_beside_output(observed, gain_ns, total_ns) {
+        return Some(cause);
+    }
+    // A queue forms only in front of a full link.
+    if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
+    // On a slow link the first flight of any sender causes a delay of this length, which is due to
+    // the link, and not to its queue.
+    let flight_ns = first_flight_ns(observed).unwrap_or(0);
+    if gain_ns <= flight_ns {
+        return None;
+    }
+    // A queue also delays the acknowledgments of the remote host: if they arrive without delay,
+    // echoes wait in the remote host.
+    let trip_ns = round_trip_ns(observed).unwrap_or(0);
+    let waits_ns = observed.path.rtt_under_load_ns.map(|rtt| rtt.saturating_sub(trip_ns));
+    if waits_ns.is_some_and(|waits| waits < gain_ns / QUEUED_ONE_IN) {
+        return None;
+    }
+    let cost_ns = waits_ns.unwrap_or(gain_ns).min(gain_ns);
+    let held_ns = gain_ns - cost_ns;
+    let held = match held_ns >= gain_ns / HELD_ONE_IN {
+        false => String::new(),
+        true => format!(
+            "; the remote host delays it by another {}, behind output that it has not sent",
+            duration(held_ns)
+        ),
+    };
+    Some(Cause {
+        kind: Kind::Queue,
+        operation: Operation::EchoUnderLoad,
+        cost_ns,
+        // Even a queue of the recommended length holds the first flight of a sender.
+        gain_ns: cost_ns.saturating_sub(flight_ns),
+        total_ns,
+        subject: "The queue in front of the slowest link".to_owned(),
+        advice: format!(
+            "an echo takes {} without other output{held}. Use fair queueing or a shorter queue \
+             in the router before that link (fq_codel), or a smaller receive window on this host",
+            duration(idle_ns)
+        ),
+    })
+}
+
+/// With fewer quick echoes, a pause cannot be distinguished from keys that wait for each other.
+const MIN_QUICK: usize = 3;
+/// An echo counts as quick if it exceeds the idle one by at most this fraction, or by `QUICK_NS`.
+const QUICK_ONE_IN: u64 = 8;
+const QUICK_NS: u64 = 3_000_000;
+/// Tolerance for echoes that arrive together, whose times then differ by the pace of their keys,
+/// ns.
+const TOGETHER_NS: u64 = 15_000_000;
+
+/// Returns whether all late echoes of a train arrive together after one pause. If each key waits
+/// for the previous one, they arrive one after the other.
+fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
+    let late_from = idle_ns.saturating_add(TRAIN_PACE_NS);
+    let late = train_ns.iter().filter(|ns| **ns > late_from).count();
+    // If keys and echoes impede each other, no echo is as quick as the echo of a single key.
+    let quick_ns = idle_ns.saturating_add((idle_ns / QUICK_ONE_IN).max(QUICK_NS));
+    let others = train_ns.iter().filter(|ns| **ns <= late_from);
+    if others.clone().count() < MIN_QUICK || others.clone().any(|ns| *ns > quick_ns) {
+        return false;
+    }
+    let mut run = 0;
+    let mut longest = 0;
+    for pair in train_ns.windows(2) {
+        let [before, after] = pair else { continue };
+        let is_together = before.saturating_sub(*after).abs_diff(TRAIN_PACE_NS) <= TOGETHER_NS;
+        run = if is_together { run + 1 } else { 0 };
+        longest = run.max(longest);
+    }
+    longest >= MIN_TOGETHER && longest + 2 >= late
+}
+
+/// Minimum number of echoes that arrive together; fewer may have been written at once.
+const MIN_TOGETHER: usize = 5;
+
+/// Returns the cost of keys, typed at a steady pace, that wait for each other's echoes: because the
+/// path is half-duplex, or due to Nagle's algorithm.
+fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+    let train = observed.echo_train.as_ref()?;
+    let total_ns = statistics::median(&train.samples_ns)?;
+    if is_one_pause(&train.samples_ns, idle_ns) {
+        return None;
+    }
+    let gain_ns = total_ns.checked_sub(idle_ns)?;
+    // A remote host that computes longer than the interval between keystrokes also makes them wait.
+    let trip_ns = round_trip_ns(observed)?;
+    if idle_ns.saturating_sub(trip_ns) > trip_ns {
+        return None;
+    }
+    // With Nagle's algorithm, each echo waits for the acknowledgment of the previous one: at most
+    // one round trip plus the local delay of an acknowledgment.
+    if gain_ns <= trip_ns + trip_ns / 5 + KERNEL_DELAY_NS {
+        return Some(Cause {
+            kind: Kind::Nagle,
+            operation: Operation::EchoTrain,
+            cost_ns: gain_ns,
+            gain_ns,
+            total_ns,
+            subject: "Nagle's algorithm on the remote host".to_owned(),
+            advice: format!(
+                "during fast typing it holds back each echo until the previous one is \
+                 acknowledged, while a single key is echoed in {}. Set TCP_NODELAY there",
+                duration(idle_ns)
+            ),
+        });
+    }
+    Some(Cause {
+        kind: Kind::HalfDuplex,
+        operation: Operation::EchoTrain,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns,
+        subject: "A half-duplex path".to_owned(),
+        advice: format!(
+            "during fast typing keys and echoes wait for each other, while a single key is echoed \
+             in {}. Check for a half-duplex link or modem, or edit lines locally",
+            duration(idle_ns)
+        ),
+    })
+}

@@ -1,0 +1,169 @@
+//! Predictions from a short probe, compared with a longer session: fifty paths drawn from a seed,
+//! of 19 kbit/s to 20 Mbit/s and 2 to 150 ms, and fifty paths from wider ranges, which were not
+//! used in the development of the model, of 9,600 bit/s to 100 Mbit/s and 1 to 300 ms.
+//!
+//! Also files over fifty long fast paths, of 40 to 200 Mbit/s and 50 to 200 ms, between hosts whose
+//! buffers grow: the probe is a sixteenth of each file, in a separate connection, and slow start
+//! takes most of it.
+//!
+//! Like the probe of `plumb measure`, the probe has pieces of one line, of six and of eighteen
+//! lines. The loaded part of the probe is four times as long as the contents of the buffers of both
+//! ends: in a shorter part the buffers do not fill, and the echo is not representative. The
+//! predicted transfer is five times as long.
+
+use crate::observed_session::Session;
+use crate::probe::Stage;
+use protocols::rng::Rng;
+use protocols::time::Duration;
+use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
+use records::prediction::Model;
+use records::statistics::median;
+
+const TRIALS: u64 = 50;
+
+/// Predicted and measured times of a trial, ns.
+struct Trial {
+    screenful: [u64; 2],
+    loaded_echo: Option<[u64; 2]>,
+    transfer: [u64; 2],
+}
+
+/// Draws log-uniformly from `least` to `most`.
+fn log_uniform(rng: &mut Rng, least: f64, most: f64) -> f64 {
+    let part = rng.below(1 << 20) as f64 / f64::from(1 << 20);
+    least * (most / least).powf(part)
+}
+
+/// Ranges from which paths are drawn.
+struct PathRanges {
+    rates_bps: [f64; 2],
+    trips_s: [f64; 2],
+}
+
+/// Ranges of the paths with which the model was developed.
+const DEVELOPMENT_RANGES: PathRanges =
+    PathRanges { rates_bps: [19_200.0, 20e6], trips_s: [0.002, 0.150] };
+/// Wider ranges than [`DEVELOPMENT_RANGES`].
+const WIDER_RANGES: PathRanges =
+    PathRanges { rates_bps: [9_600.0, 100e6], trips_s: [0.001, 0.300] };
+
+fn trial(seed: u64, ranges: &PathRanges) -> Trial {
+    let mut rng = Rng::from_seed(seed);
+    let [least, most] = ranges.rates_bps;
+    let rate_bps = log_uniform(&mut rng, least, most);
+    let [least, most] = ranges.trips_s;
+    let trip = Duration::from_secs_f64(log_uniform(&mut rng, least, most));
+    let window =
+        (rate_bps / 8.0 * log_uniform(&mut rng, 0.1, 1.5)).clamp(4_000.0, 64_000.0) as usize;
+    let mut session = Session::healthy(trip, seed);
+    session.path.rate_bps = rate_bps as u64;
+    session.path.queue_bytes = (rate_bps / 8.0 * 0.5).max(20_000.0) as u64;
+    session.server.think = Duration::from_secs_f64(log_uniform(&mut rng, 0.000_1, 0.010));
+    session.client.receive_window = ReceiveWindow::Bytes(window);
+    let send_buffer = log_uniform(&mut rng, 4_000.0, 32_000.0) as usize;
+    session.server.profile.send_limit = SendLimit::Bytes(send_buffer);
+    let with = |stages: Vec<Stage>| Session { stages, ..session.clone() }.observe();
+    let opening = [Stage::Prompt, Stage::Login, Stage::Echo(10)];
+    let pieces = [1, 6, 18].map(|lines| Stage::Download { bytes: lines * 82 });
+    let load = [Stage::Load { bytes: (window + send_buffer) * 4 }];
+    let probe_stages = [pieces.as_slice(), &load].concat();
+    let long_bytes = (window + send_buffer) * 20;
+    let probe = with([opening.as_slice(), &probe_stages].concat());
+    let model = Model::of(&probe).unwrap();
+    let stages = [
+        Stage::Screenful,
+        Stage::Load { bytes: long_bytes },
+        Stage::Download { bytes: long_bytes },
+    ];
+    let observation = with([opening.as_slice(), &stages].concat());
+    let screen = observation.screenful.as_ref().unwrap();
+    let transfer = &observation.transfers[1];
+    let loaded = observation.echo_under_load.as_ref().and_then(|echo| median(&echo.samples_ns));
+    Trial {
+        screenful: [model.flow_ns(screen.bytes), screen.elapsed_ns],
+        loaded_echo: model
+            .echo_under_load_ns()
+            .zip(loaded)
+            .map(|(predicted, measured)| [predicted, measured]),
+        transfer: [model.flow_ns(transfer.bytes), transfer.elapsed_ns],
+    }
+}
+
+/// Returns the relative difference of the predicted from the measured time, in thousandths.
+fn error([predicted, measured]: [u64; 2]) -> u64 {
+    predicted.abs_diff(measured) * 1_000 / measured.max(1)
+}
+
+/// Returns the prediction errors of fifty paths, in thousandths, and a table of these errors.
+fn errors(first_seed: u64, ranges: &PathRanges) -> (Vec<u64>, String) {
+    let seeds = first_seed..first_seed + TRIALS;
+    let trials: Vec<Trial> = seeds.map(|seed| trial(seed, ranges)).collect();
+    let screenful = trials.iter().map(|trial| error(trial.screenful)).collect();
+    let loaded = trials.iter().filter_map(|trial| trial.loaded_echo.map(error)).collect();
+    let transfer = trials.iter().map(|trial| error(trial.transfer)).collect();
+    let mut table = "predicted              median error   off by more than a tenth\n".to_owned();
+    let all: [(&str, Vec<u64>); 3] =
+        [("a screenful", screenful), ("an echo under load", loaded), ("a transfer", transfer)];
+    let mut medians = Vec::new();
+    for (name, errors) in all {
+        table += &row(name, &errors);
+        medians.push(median(&errors).unwrap());
+    }
+    (medians, table)
+}
+
+/// Returns a row of the table.
+fn row(name: &str, errors: &[u64]) -> String {
+    let middle = median(errors).unwrap();
+    let count = errors.len();
+    let worse = errors.iter().filter(|error| **error > GOAL).count();
+    let percent = middle / 10;
+    let tenth = middle % 10;
+    format!("{name:20}   {percent:>4}.{tenth} %          {worse} of {count}\n")
+}
+
+/// Returns the time of a file predicted from a sixteenth of the file, and the measured time, ns.
+/// Each is transferred over a long fast path, in a new connection.
+fn long_and_fast(seed: u64) -> [u64; 2] {
+    let mut rng = Rng::from_seed(seed);
+    let rate_bps = log_uniform(&mut rng, 40e6, 200e6);
+    let trip_s = log_uniform(&mut rng, 0.05, 0.2);
+    let mut session = Session::healthy(Duration::from_secs_f64(trip_s), seed);
+    session.path.rate_bps = rate_bps as u64;
+    session.path.queue_bytes = (rate_bps / 8.0 * trip_s * log_uniform(&mut rng, 0.5, 2.0)) as u64;
+    session.client = Profile::BULK;
+    session.server.profile = Profile { nagle: false, ..Profile::BULK };
+    let bytes = (rate_bps / 8.0 * log_uniform(&mut rng, 1.0, 3.0)) as usize;
+    let file = |bytes| {
+        let stages = vec![Stage::Prompt, Stage::Login, Stage::Download { bytes }];
+        Session { stages, ..session.clone() }.observe()
+    };
+    let model = Model::of(&file(bytes / 16)).unwrap();
+    let transfer = &file(bytes).transfers[0];
+    [model.flow_ns(transfer.bytes), transfer.elapsed_ns]
+}
+
+/// Maximum median error, in thousandths.
+const GOAL: u64 = 100;
+
+#[test]
+fn predictions_from_a_short_probe_are_within_a_tenth_of_the_measurement() {
+    let (medians, table) = errors(1, &DEVELOPMENT_RANGES);
+    println!("{table}");
+    assert!(medians.iter().all(|middle| *middle <= GOAL), "{table}");
+}
+
+#[test]
+fn predictions_hold_on_paths_beyond_the_development_ranges() {
+    let (medians, table) = errors(1_001, &WIDER_RANGES);
+    println!("{table}");
+    assert!(medians.iter().all(|middle| *middle <= GOAL), "{table}");
+}
+
+#[test]
+fn predictions_hold_for_files_over_long_fast_paths() {
+    let errors: Vec<u64> = (1..=TRIALS).map(|seed| error(long_and_fast(seed))).collect();
+    let table = row("a long fast path", &errors);
+    println!("{table}");
+    assert!(median(&errors).unwrap() <= GOAL, "{table}");
+}

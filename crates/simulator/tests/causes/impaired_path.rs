@@ -1,0 +1,153 @@
+//! The path between the two hosts, with at most one defect.
+
+use protocols::rng::Rng;
+use protocols::time::{Duration, Instant};
+use simulator::Side;
+use simulator::medium::{Arrival, Medium};
+
+/// Parameters of a path in both directions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathSettings {
+    /// One-way delay without queueing.
+    pub(crate) delay: Duration,
+    /// Rate of the slowest link, bit/s.
+    pub(crate) rate_bps: u64,
+    /// Queue of the slowest link, bytes; packets that do not fit are dropped.
+    pub(crate) queue_bytes: u64,
+    /// Packet loss, in parts per million.
+    pub(crate) loss_ppm: u32,
+    /// Proportion of packets that are delayed so that others overtake them, in parts per million.
+    pub(crate) reordering_ppm: u32,
+    /// Additional delay of reordered packets.
+    pub(crate) held_back: Duration,
+    /// Maximum length of a packet that passes; longer packets are dropped silently. `None` for no
+    /// black hole.
+    pub(crate) hole_bytes: Option<usize>,
+    /// Turnaround time of a half-duplex path.
+    pub(crate) turnaround: Option<Duration>,
+    /// Token bucket towards the client: its size in bytes, and its fill rate in bit/s.
+    pub(crate) bucket: Option<(u64, u64)>,
+}
+
+impl PathSettings {
+    /// Makes a path without a defect: 10 Mbit/s and a queue of 20 ms.
+    pub(crate) const fn healthy(round_trip: Duration) -> Self {
+        Self {
+            delay: Duration::from_nanos(round_trip.as_nanos() as u64 / 2),
+            rate_bps: 10_000_000,
+            queue_bytes: 25_000,
+            loss_ppm: 0,
+            reordering_ppm: 0,
+            held_back: Duration::ZERO,
+            hole_bytes: None,
+            turnaround: None,
+            bucket: None,
+        }
+    }
+}
+
+/// A path with its state.
+#[derive(Debug)]
+pub(crate) struct ImpairedPath {
+    path: PathSettings,
+    /// Times at which the slowest link is free again, towards the server and towards the user.
+    free_at: [Instant; 2],
+    /// Side that sent last, if the path is half-duplex.
+    direction: Side,
+    /// Tokens in the bucket, in millionths of a byte, and the time at which the bucket had them.
+    tokens: u128,
+    filled_at: Instant,
+    /// Arrival time of the last packet that was not delayed, per direction.
+    latest: [Instant; 2],
+}
+
+const MILLION: u128 = 1_000_000;
+
+impl ImpairedPath {
+    pub(crate) fn new(path: PathSettings) -> Self {
+        let tokens = path.bucket.map_or(0, |(bytes, _)| u128::from(bytes) * MILLION);
+        Self {
+            path,
+            free_at: [Instant::ZERO; 2],
+            direction: Side::User,
+            tokens,
+            filled_at: Instant::ZERO,
+            latest: [Instant::ZERO; 2],
+        }
+    }
+
+    fn serial(&self, bytes: usize) -> Duration {
+        Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.path.rate_bps)
+    }
+
+    /// Returns the time at which the last bit of `bytes` has left the slowest link; `None` if the
+    /// queue is full.
+    fn through(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
+        let serial = self.serial(bytes);
+        let both = self.path.turnaround.is_some();
+        let at = if both { 0 } else { from as usize };
+        let waiting = self.free_at[at] - now;
+        let bits = waiting.as_nanos() * u128::from(self.path.rate_bps) / 1_000_000_000;
+        if bits / 8 + bytes as u128 > u128::from(self.path.queue_bytes.max(bytes as u64)) {
+            return None;
+        }
+        let mut start = self.free_at[at].max(now);
+        if let Some(turnaround) = self.path.turnaround.filter(|_| self.direction != from) {
+            start = start + turnaround;
+            self.direction = from;
+        }
+        self.free_at[at] = start + serial;
+        Some(self.free_at[at])
+    }
+
+    /// Returns the time at which a packet has its tokens; `None` if too many packets wait for them.
+    fn with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
+        let Some((size, rate_bps)) = self.path.bucket else { return Some(at) };
+        let now = at.max(self.filled_at);
+        let fresh = (now - self.filled_at).as_nanos() * u128::from(rate_bps) / 8_000;
+        self.tokens = (self.tokens + fresh).min(u128::from(size) * MILLION);
+        self.filled_at = now;
+        let needed = bytes as u128 * MILLION;
+        let missing = needed.saturating_sub(self.tokens);
+        let wait = missing * 8_000 / u128::from(rate_bps);
+        let wait = Duration::from_nanos(u64::try_from(wait).unwrap());
+        if now + wait - at > BUCKET_WAIT {
+            return None;
+        }
+        self.tokens = (self.tokens + missing).saturating_sub(needed);
+        self.filled_at = now + wait;
+        Some(now + wait)
+    }
+}
+
+/// Maximum time that a packet waits for its tokens.
+const BUCKET_WAIT: Duration = Duration::from_millis(30);
+
+impl Medium for ImpairedPath {
+    fn carry(
+        &mut self,
+        from: Side,
+        sent_at: Instant,
+        bytes: Vec<u8>,
+        rng: &mut Rng,
+    ) -> Vec<Arrival> {
+        if self.path.hole_bytes.is_some_and(|longest| bytes.len() > longest) {
+            return Vec::new();
+        }
+        let Some(left_at) = self.through(from, bytes.len(), sent_at) else { return Vec::new() };
+        let passed_at = match from {
+            Side::User => Some(left_at),
+            Side::Server => self.with_tokens(bytes.len(), left_at),
+        };
+        let Some(passed_at) = passed_at else { return Vec::new() };
+        if rng.happens(self.path.loss_ppm) {
+            return Vec::new();
+        }
+        let in_order = (passed_at + self.path.delay).max(self.latest[from as usize]);
+        if rng.happens(self.path.reordering_ppm) {
+            return vec![Arrival { to: from.other(), at: in_order + self.path.held_back, bytes }];
+        }
+        self.latest[from as usize] = in_order;
+        vec![Arrival { to: from.other(), at: in_order, bytes }]
+    }
+}
