@@ -137,6 +137,33 @@ fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
 }
 
 #[test]
+fn a_receive_window_of_128_kib_is_not_small() {
+    let is_small = |bytes| {
+        let found = in_windows(bytes, window_of(bytes));
+        found.iter().any(|cause| cause.kind == Kind::SmallWindow)
+    };
+    assert!(is_small(131_071));
+    assert!(!is_small(131_072));
+}
+
+#[test]
+fn one_wait_after_a_first_flight_of_short_segments_is_slow_start() {
+    let kinds = |arrivals: &[(u64, u64)]| {
+        let mut observed = session(205);
+        observed.transfers = vec![flow(arrivals, window_of(65_535))];
+        causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
+    };
+    // Ten segments of 689 bytes, and the rest after a round trip.
+    let first: Vec<(u64, u64)> = (0..10).map(|at| (205 * MS + at, 689)).collect();
+    let rest: Vec<(u64, u64)> = (0..10).map(|at| (410 * MS + at, 689)).collect();
+    let send_buffer = Kind::SmallSendBuffer;
+    assert!(!kinds(&[first, rest].concat()).contains(&send_buffer));
+    let repeated: Vec<(u64, u64)> =
+        (1..=8).flat_map(|trip| (0..10).map(move |at| (trip * 205 * MS + at, 689))).collect();
+    assert!(kinds(&repeated).contains(&send_buffer));
+}
+
+#[test]
 fn where_no_window_is_known_both_are_possible() {
     let found = in_windows(4_344, FlowCounts::default());
     let sentence = found.first().unwrap().sentence();

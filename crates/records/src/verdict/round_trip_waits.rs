@@ -322,6 +322,11 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
         return None;
     }
+    // The first flight has ten segments of any size; a single wait after it is slow start.
+    let is_first_flight = waits == 1 && size <= mss.saturating_mul(INITIAL_SEGMENTS);
+    if is_first_flight && !is_own && view.flow.direction == Direction::Incoming {
+        return None;
+    }
     let (kind, subject, remedy) = owner_of_window(view, size, is_own);
     let advice = format!(
         "{} bytes are sent in each round trip of {}, {}{remedy}",
@@ -330,8 +335,13 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
         if waits == 1 { "once".to_owned() } else { format!("{} times", count(waits)) }
     );
     let cause = view.cause(kind, gain_ns, subject, advice);
-    view.settle(cause, &selected)
+    let settled = view.settle(cause, &selected);
+    // A window of the usual size is not small; only a smaller one is a setting to change.
+    settled.filter(|_| !is_own || size < USUAL_WINDOW_BYTES)
 }
+
+/// Initial receive buffer of Linux, the second value of `tcp_rmem`.
+const USUAL_WINDOW_BYTES: u64 = 131_072;
 
 /// Returns the kind, the subject and the remedy for a window or buffer of `size` bytes: the window
 /// of the receiver or, if the receiver offers more, the buffer of the sender.
