@@ -89,10 +89,15 @@ impl Networks {
     }
 }
 
+/// Queue of a TUN device, in packets. The default of 500 packets overflows on paths without a rate
+/// limit, where a sender writes faster than the relay reads. The device would then drop packets in
+/// addition to those that the wire drops.
+const QUEUE_PACKETS: &str = "20000";
+
 fn tun(name: &str, address: &str) -> Result<Tun> {
     let tun = Tun::open(Some(name))?;
     ip(&["address", "add", address, "dev", name])?;
-    ip(&["link", "set", name, "up"])?;
+    ip(&["link", "set", name, "txqueuelen", QUEUE_PACKETS, "up"])?;
     Ok(tun)
 }
 
