@@ -42,8 +42,8 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 /// Collects a listing that arrives in pieces, up to the first error.
 fn collected(dialect: Dialect, input: &[u8], cut: usize) -> (Vec<Entry>, Option<Unread>) {
     let mut collector = Collector::new(dialect, NOW, 100);
-    let is_whole = input.chunks(cut).all(|piece| collector.push(piece).is_ok())
-        && collector.finish().is_ok();
+    let is_whole =
+        input.chunks(cut).all(|piece| collector.push(piece).is_ok()) && collector.finish().is_ok();
     assert!(collector.entries() <= 100 && collector.held_bytes() <= LINE_MAX_BYTES);
     let (entries, unread) = collector.into_entries();
     for entry in &entries {

@@ -5,7 +5,7 @@
 use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::link::ppp::{Credentials, RequiredAuthentication, ESCAPE, FLAG, Method, Settings};
+use protocols::link::ppp::{Credentials, ESCAPE, FLAG, Method, RequiredAuthentication, Settings};
 use protocols::link::{Event, Ppp};
 use protocols::packet::Pool;
 use std::net::Ipv4Addr;
@@ -56,7 +56,8 @@ fn end(settings: u8) -> Ppp {
             spare_address: Some(Ipv4Addr::new(10, 0, 0, 2)),
             wants_name_servers: settings & 8 != 0,
             credentials: Some(guest()),
-            demand: (settings & 1 != 0).then(|| RequiredAuthentication { method, accepted: vec![guest()] }),
+            demand: (settings & 1 != 0)
+                .then(|| RequiredAuthentication { method, accepted: vec![guest()] }),
             ..Settings::default()
         },
     )

@@ -83,7 +83,7 @@ impl Both {
     /// nothing.
     fn sack(&mut self, start: usize, len: usize) {
         let start = start % (OUT_MAX + 100);
-            let end = start + len;
+        let end = start + len;
         let mut delivery = Delivery::default();
         let block = (self.at(start), self.at(end));
         self.flight.sack(block, &mut delivery, self.instant());

@@ -1,8 +1,8 @@
 //! Provides engines with a manually advanced clock, a random number generator with a fixed seed,
 //! and a meter.
 
-use protocols::rng::Rng;
 use protocols::meter::{Clock, Meter};
+use protocols::rng::Rng;
 use protocols::time::Duration;
 use protocols::{Cx, Instant};
 

@@ -212,9 +212,9 @@ mod tests {
         let Some((path, credentials)) = fixture("read") else { return };
         let refused = credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-        credentials.lend(|| fs::write(path.join("his"), "nobody's")).unwrap();
+        credentials.lend(|| fs::write(path.join("created"), "content")).unwrap();
         let nobody = User::named("nobody").unwrap().unwrap();
-        let status = fs::metadata(path.join("his")).unwrap();
+        let status = fs::metadata(path.join("created")).unwrap();
         assert_eq!((status.uid(), status.gid()), (nobody.uid(), nobody.gid()));
         fs::remove_dir_all(&path).unwrap();
     }

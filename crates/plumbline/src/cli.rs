@@ -72,19 +72,27 @@ pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Returns the definition of the arguments, with examples and exit codes in the help.
-fn command_with_help() -> clap::Command {
-    let with_help = |command: clap::Command| match manual::page(command.get_name()) {
-        Some(page) => command.after_help(page.short_help()).after_long_help(page.long_help()),
-        None => command,
+/// Width in columns below which the help of an option begins on the line after its name.
+const NARROW_COLUMNS: usize = 60;
+
+/// Returns the definition of the arguments, with examples and exit codes in the help, for a
+/// terminal of this width.
+fn command_with_help(columns: usize) -> clap::Command {
+    let with_help = |command: clap::Command| {
+        let command = command.next_line_help(columns < NARROW_COLUMNS);
+        match manual::page(command.get_name()) {
+            Some(page) => command.after_help(page.short_help()).after_long_help(page.long_help()),
+            None => command,
+        }
     };
     with_help(command()).mut_subcommands(with_help)
 }
 
 fn parse() -> Result<Arguments, clap::Error> {
-    let mut matches = command_with_help().try_get_matches()?;
+    let columns = exit::stdout_columns();
+    let mut matches = command_with_help(columns).try_get_matches()?;
     let arguments = Arguments::from_arg_matches_mut(&mut matches);
-    arguments.map_err(|error| error.format(&mut command_with_help()))
+    arguments.map_err(|error| error.format(&mut command_with_help(columns)))
 }
 
 /// Runs the command that the arguments select.
@@ -186,6 +194,17 @@ mod tests {
         }
         assert!(!is_quoted, "{line}");
         commands
+    }
+
+    #[test]
+    fn in_a_narrow_terminal_the_help_of_an_option_begins_on_a_line_of_its_own() {
+        let help = |columns| {
+            let mut program = command_with_help(columns).term_width(columns);
+            program.build();
+            program.find_subcommand_mut("measure").unwrap().render_help().to_string()
+        };
+        assert!(help(40).contains("--keys <count>\n"), "{}", help(40));
+        assert!(!help(80).contains("--keys <count>\n"), "{}", help(80));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<A: Account> UserFile<A> {
             }
             account.check(name)?;
         }
-        Ok(Self { accounts, placeholder_hash: hash(b"nobody has this one")? })
+        Ok(Self { accounts, placeholder_hash: hash(b"placeholder")? })
     }
 
     /// Returns whether there is a user of this name.
@@ -138,7 +138,7 @@ mod tests {
         assert!(user_file.authenticate(Some("mike"), b"kon").is_none());
         assert!(user_file.authenticate(Some("mike"), b"").is_none());
         assert!(user_file.authenticate(Some("kim"), b"kon opelski").is_none());
-        assert!(user_file.authenticate(Some("kim"), b"nobody has this one").is_none());
+        assert!(user_file.authenticate(Some("kim"), b"placeholder").is_none());
         assert!(user_file.authenticate(None, b"kon opelski").is_none());
     }
 
